@@ -1,0 +1,3 @@
+//! The `board` program.
+
+fn main() {}

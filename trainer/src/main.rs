@@ -1,0 +1,3 @@
+//! The `trainer` program.
+
+fn main() {}

@@ -1,1 +1,21 @@
-//! The web board.
+//! The web board: pages, REST and live curves over the store and the supervisor.
+//!
+//! Everything that answers HTTP is here, so that tests drive [`app`] without a socket. The
+//! board links no libtorch and never speaks to a trainer but through its run directory.
+
+pub mod api;
+pub mod assets;
+pub mod cli;
+pub mod config;
+pub mod error;
+pub mod pages;
+pub mod router;
+pub mod security;
+pub mod startup;
+pub mod state;
+pub mod telemetry;
+
+pub use config::ServerConfig;
+pub use error::Error;
+pub use router::app;
+pub use state::AppState;

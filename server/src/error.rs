@@ -1,0 +1,303 @@
+//! The one place where errors become statuses and bodies.
+//!
+//! A handler returns [`Error`]; its answer carries a [`Problem`], which [`render`] writes as
+//! `application/problem+json` under `/api` and as a page for a browser. A failure that a layer
+//! answers by its status alone (405, 413, 408) is given the same shape there. The cause of a 5xx
+//! goes to the log, its request id to the reader.
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::telemetry::RequestId;
+
+/// Why a request was not served.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No route has this path.
+    #[error("there is nothing at this address")]
+    RouteNotFound,
+    /// The id names no run.
+    #[error("there is no such run")]
+    RunNotFound,
+    /// The run has no such file or log.
+    #[error("the run has no {what}")]
+    PartNotFound {
+        /// What was asked for.
+        what: String,
+    },
+    /// The request itself is malformed.
+    #[error("{message}")]
+    BadRequest {
+        /// Stable name of the fault.
+        code: &'static str,
+        /// What is wrong.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// The body's type is none that the route reads.
+    #[error("the body is `{given}`, expected one of {expected}")]
+    MediaType {
+        /// The type that came.
+        given: String,
+        /// The types that are read.
+        expected: &'static str,
+    },
+    /// Values were refused, each with its reason.
+    #[error("{}", count_refused(.0.len()))]
+    Invalid(Vec<FieldProblem>),
+    /// The run is in a state that does not allow this.
+    #[error("{message}")]
+    Conflict {
+        /// Stable name of the fault.
+        code: &'static str,
+        /// What is in the way.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// The request names a host that this board is not.
+    #[error("this board does not answer for the host it was asked for")]
+    WrongHost,
+    /// A page of another site sent the request.
+    #[error("the request came from a page of another site")]
+    ForeignOrigin,
+    /// Something on the board's side failed; the source is logged, never shown.
+    #[error("something failed on the board's side")]
+    Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+fn count_refused(count: usize) -> String {
+    match count {
+        1 => "1 value was refused".into(),
+        n => format!("{n} values were refused"),
+    }
+}
+
+/// One refused value.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct FieldProblem {
+    /// The config key.
+    pub field: String,
+    /// The value as it was given.
+    pub value: String,
+    /// Why it was refused.
+    pub reason: String,
+    /// What would be accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Stable name of the fault.
+    pub code: String,
+    /// Line in the YAML, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    /// Column in the YAML, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u64>,
+}
+
+/// A failed request, in the shape of RFC 9457.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Problem {
+    /// Always `about:blank`: `code` tells faults apart.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// The phrase of the status.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What went wrong, in a sentence.
+    pub detail: String,
+    /// Stable name of the fault; part of the contract.
+    pub code: String,
+    /// What the caller can do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Every refused value at once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldProblem>,
+    /// Id under which the cause stands in the log (5xx only).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+impl Error {
+    /// Returns the HTTP status.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::RouteNotFound | Self::RunNotFound | Self::PartNotFound { .. } => {
+                StatusCode::NOT_FOUND
+            }
+            Self::BadRequest { .. } => StatusCode::BAD_REQUEST,
+            Self::MediaType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Conflict { .. } => StatusCode::CONFLICT,
+            Self::WrongHost => StatusCode::MISDIRECTED_REQUEST,
+            Self::ForeignOrigin => StatusCode::FORBIDDEN,
+            Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// Returns the stable name of the fault.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::RouteNotFound => "not_found",
+            Self::RunNotFound => "run_not_found",
+            Self::PartNotFound { .. } => "part_not_found",
+            Self::BadRequest { code, .. } | Self::Conflict { code, .. } => code,
+            Self::MediaType { .. } => "unsupported_media_type",
+            Self::Invalid(_) => "invalid_config",
+            Self::WrongHost => "wrong_host",
+            Self::ForeignOrigin => "foreign_origin",
+            Self::Internal(_) => "internal",
+        }
+    }
+
+    /// Returns what the caller can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::BadRequest { hint, .. } | Self::Conflict { hint, .. } => hint.clone(),
+            Self::RouteNotFound => Some("the API is described at /openapi.json".into()),
+            Self::RunNotFound => Some("GET /api/v1/runs lists the runs".into()),
+            Self::WrongHost => Some("use the address that `board serve` printed".into()),
+            Self::ForeignOrigin => {
+                Some("use the board's own pages, or a script that sends no Origin".into())
+            }
+            Self::Internal(_) => {
+                Some("the log of `board serve` holds the cause under the request id".into())
+            }
+            Self::PartNotFound { .. } | Self::MediaType { .. } | Self::Invalid(_) => None,
+        }
+    }
+
+    fn into_problem(self) -> Problem {
+        let status = self.status();
+        let (code, detail, hint) = (self.code().to_owned(), self.to_string(), self.hint());
+        let fields = match self {
+            Self::Invalid(fields) => fields,
+            _ => Vec::new(),
+        };
+        Problem {
+            hint,
+            fields,
+            ..Problem::of_status(status, code, detail)
+        }
+    }
+}
+
+impl Problem {
+    fn of_status(status: StatusCode, code: String, detail: String) -> Self {
+        Self {
+            kind: "about:blank",
+            title: status.canonical_reason().unwrap_or("Error").to_owned(),
+            status: status.as_u16(),
+            detail,
+            code,
+            hint: None,
+            fields: Vec::new(),
+            request_id: None,
+        }
+    }
+
+    /// Returns the problem of a status that a layer answered without a word.
+    fn of_bare(status: StatusCode) -> Self {
+        let (code, detail) = match status {
+            StatusCode::METHOD_NOT_ALLOWED => (
+                "method_not_allowed",
+                "this address does not answer that method",
+            ),
+            StatusCode::PAYLOAD_TOO_LARGE => (
+                "body_too_large",
+                "the body is larger than this address takes",
+            ),
+            StatusCode::REQUEST_TIMEOUT => ("timeout", "the request took too long"),
+            StatusCode::NOT_FOUND => ("not_found", "there is nothing at this address"),
+            s if s.is_server_error() => ("internal", "something failed on the board's side"),
+            _ => ("bad_request", "the request could not be read"),
+        };
+        Self::of_status(status, code.into(), detail.into())
+    }
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        if let Self::Internal(source) = &self {
+            tracing::error!(error = with_causes(source.as_ref()), "a request failed");
+        }
+        let mut response = self.status().into_response();
+        response.extensions_mut().insert(self.into_problem());
+        response
+    }
+}
+
+/// Returns an error's message with those of its causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
+}
+
+/// Writes every failure in the form that its reader understands.
+pub async fn render(request: Request, next: Next) -> Response {
+    let is_head = request.method() == Method::HEAD;
+    let is_api = is_api_path(request.uri().path());
+    let id = request.extensions().get::<RequestId>().cloned();
+    let headers = request.headers().clone();
+    let response = next.run(request).await;
+    let status = response.status();
+    if !status.is_client_error() && !status.is_server_error() {
+        return response;
+    }
+    let given = response.extensions().get::<Problem>().cloned();
+    if given.is_none()
+        && response
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .is_some_and(is_html)
+    {
+        return response; // a form that was refused, already a page
+    }
+    let mut problem = given.unwrap_or_else(|| Problem::of_bare(status));
+    if status.is_server_error() {
+        problem.request_id = id.map(|RequestId(id)| id);
+    }
+    let mut answer = if is_api || !wants_html(&headers) {
+        let body = if is_head {
+            String::new()
+        } else {
+            serde_json::to_string(&problem).unwrap_or_default()
+        };
+        ([(header::CONTENT_TYPE, "application/problem+json")], body).into_response()
+    } else {
+        Html(crate::pages::error_page(&problem, &headers)).into_response()
+    };
+    *answer.status_mut() = status;
+    for name in [header::ALLOW, header::RETRY_AFTER] {
+        if let Some(value) = response.headers().get(&name) {
+            answer.headers_mut().insert(name, value.clone());
+        }
+    }
+    answer
+}
+
+fn is_api_path(path: &str) -> bool {
+    path.starts_with("/api/") || matches!(path, "/api" | "/openapi.json" | "/healthz" | "/readyz")
+}
+
+fn is_html(value: &HeaderValue) -> bool {
+    value.as_bytes().starts_with(b"text/html")
+}
+
+fn wants_html(headers: &HeaderMap) -> bool {
+    headers.contains_key("hx-request")
+        || headers
+            .get(header::ACCEPT)
+            .and_then(|v| v.to_str().ok())
+            .is_some_and(|v| v.contains("text/html"))
+}

@@ -1,0 +1,1 @@
+//! From settings to a listening board, and back down.

@@ -1,0 +1,1 @@
+//! Reading files row by row.

@@ -7,6 +7,7 @@ pub mod api;
 pub mod assets;
 pub mod cli;
 pub mod config;
+pub mod demo;
 pub mod error;
 pub mod pages;
 pub mod router;

@@ -43,7 +43,7 @@ queries:
 
 lint: setup ## run clippy, warnings are errors
 	$(CARGO) clippy $(RELEASE) --workspace --all-targets -- -D warnings
-	$(CARGO) clippy $(RELEASE) -p board --test browser -- -D warnings
+	$(CARGO) clippy $(RELEASE) -p board --test browser --test browser-smollm2 -- -D warnings
 
 doc: setup
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(RELEASE) --workspace --no-deps --quiet
@@ -56,7 +56,7 @@ doctest: setup
 	$(CARGO) test $(RELEASE) --workspace --doc
 
 browser: build setup-tests ## run the tests in a real browser; screenshots go to target/screenshots
-	$(CARGO) test $(RELEASE) -p board --test browser
+	$(CARGO) test $(RELEASE) -p board --test browser -- --test-threads=1
 
 bench: build ## print the figures of this machine (MODEL=DIR for SmolLM2-135M-Instruct)
 	scripts/bench $(MODEL)

@@ -1,0 +1,62 @@
+//! LoRA on a real model through the real form; run by `scripts/browser-smollm2 MODEL_DIR DATA_DIR`.
+
+mod board;
+mod browser;
+mod pages;
+mod wait;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use board::Board;
+use browser::Browser;
+use pages::{fill_new_run, start_run, wait_for_more_points};
+
+/// Ten steps of 135 million parameters on two busy cores.
+const A_RUN: Duration = Duration::from_secs(1800);
+
+fn folder(variable: &str) -> PathBuf {
+    let path = std::env::var_os(variable)
+        .unwrap_or_else(|| panic!("{variable} is not set; use scripts/browser-smollm2"));
+    std::fs::canonicalize(path).unwrap()
+}
+
+#[tokio::test]
+async fn smollm2_lora_run_survives_a_killed_board() {
+    let (model, data) = (folder("SMOLLM2_DIR"), folder("SMOLLM2_DATA_DIR"));
+    let dir = tempfile::tempdir().unwrap();
+    let mut board = Board::start(dir.path(), model.parent());
+    let browser = Browser::open().await;
+    let values = [
+        ("model_name_or_path", model.to_str().unwrap()),
+        ("dataset_dir", data.to_str().unwrap()),
+        ("dataset", "alpaca_en_demo"),
+        ("template", "smollm2"),
+        ("finetuning_type", "lora"),
+        ("cutoff_len", "256"),
+        ("learning_rate", "1e-4"),
+        ("max_steps", "10"),
+        ("per_device_train_batch_size", "2"),
+        ("gradient_accumulation_steps", "4"),
+    ];
+    fill_new_run(&browser, &board, &values).await;
+    browser.screenshot("smollm2-form").await;
+    let run = start_run(&browser).await;
+    let first = wait_for_more_points(&browser, "loss", 1, A_RUN).await;
+    assert_eq!(
+        board.state(&run).await,
+        "running",
+        "the curve moves before the run ends"
+    );
+    board.kill();
+    board.restart();
+    wait_for_more_points(&browser, "loss", first, A_RUN).await;
+    board.wait_for_state(&run, "finished", A_RUN).await;
+    assert_eq!(board.assert_no_step_is_missing_or_doubled(&run).await, 10);
+    let adapter = board.run_dir(&run).join("adapter_model.safetensors");
+    assert!(adapter.is_file(), "{}", adapter.display());
+    browser.screenshot("smollm2-finished").await;
+    browser.resize(390, 844).await;
+    browser.screenshot("smollm2-finished-phone").await;
+    browser.close().await;
+}

@@ -89,11 +89,14 @@ impl Browser {
         None
     }
 
-    /// Presses an element, once it is there.
+    /// Presses an element, once it is there; one that the page replaces in that moment is looked up again.
     pub(crate) async fn press(&self, css: &str) {
-        let element = self.find(css).await;
-        element.scroll_into_view().await.unwrap();
-        element.click().await.unwrap();
+        until(&format!("`{css}` can be pressed"), SOON, async || {
+            let element = self.visible(css).await?;
+            element.scroll_into_view().await.ok()?;
+            element.click().await.ok()
+        })
+        .await;
     }
 
     /// Returns the value of a script's expression.

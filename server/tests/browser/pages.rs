@@ -16,8 +16,14 @@ pub(crate) async fn fill_new_run(browser: &Browser, board: &Board, values: &[(&s
 
 /// Presses Start, and returns the id of the run whose page opens.
 pub(crate) async fn start_run(browser: &Browser) -> String {
-    browser.press("#start-run").await;
+    browser.press("#start").await;
     opened_run(browser).await
+}
+
+/// Opens the menu of the run's page, and stops the run.
+pub(crate) async fn stop_run(browser: &Browser) {
+    browser.press("#run-head details.menu > summary").await;
+    browser.press("#run-head form[action$='/stop'] button").await;
 }
 
 /// Returns the id of the run whose page is open.

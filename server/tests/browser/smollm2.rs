@@ -1,7 +1,9 @@
 //! LoRA on a real model through the real form; run by `scripts/browser-smollm2 MODEL_DIR DATA_DIR`.
 
 mod board;
+#[expect(dead_code, reason = "shared with the other target, which uses all of it")]
 mod browser;
+#[expect(dead_code, reason = "shared with the other target, which uses all of it")]
 mod pages;
 mod wait;
 

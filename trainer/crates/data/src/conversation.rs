@@ -1,5 +1,9 @@
 //! A row in the one form that all formats are turned into.
 
+mod convert;
+
+pub use convert::Converter;
+
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {

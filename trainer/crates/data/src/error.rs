@@ -162,9 +162,37 @@ pub enum DataError {
 }
 
 impl DataError {
+    /// Makes the error of `path` out of what the parser said.
+    pub(crate) fn json(path: &std::path::Path, error: &serde_json::Error) -> Self {
+        if error.is_io() {
+            let source = error.io_error_kind().map_or_else(|| std::io::Error::other("reading failed"), Into::into);
+            return Self::Open { path: path.into(), source };
+        }
+        let (line, column) = (error.line(), error.column());
+        let text = error.to_string();
+        let place = format!(" at line {line} column {column}");
+        Self::Json { path: path.into(), line, column, reason: text.strip_suffix(&place).unwrap_or(&text).into() }
+    }
+
+    /// Moves the place of a JSON error down by the lines that were read before.
+    #[must_use]
+    pub(crate) fn after_lines(mut self, lines: usize) -> Self {
+        if let Self::Json { line, .. } = &mut self {
+            *line += lines;
+        }
+        self
+    }
+
     /// Returns what the user can do.
     pub fn hint(&self) -> Option<String> {
         match self {
+            Self::Open { path, source } if source.kind() == std::io::ErrorKind::NotFound => {
+                let is_info = path.ends_with(crate::dataset_info::FILE_NAME);
+                is_info.then(|| "`dataset_dir` must be the folder with `dataset_info.json`".into())
+            }
+            Self::Json { reason, .. } if reason.contains("trailing comma") => {
+                Some("remove the comma before the closing bracket".into())
+            }
             Self::UndefinedDataset { known, .. } if known.is_empty() => Some("`dataset_info.json` describes no dataset yet".into()),
             Self::UndefinedDataset { known, .. } => Some(format!("datasets there: {}", known.join(", "))),
             Self::NotFound { .. } => Some("`dataset_dir` is the folder with `dataset_info.json`; `file_name` is relative to it".into()),

@@ -20,7 +20,7 @@ pub mod tokenizer;
 
 pub use batch::{Batch, IGNORE_INDEX};
 pub use conversation::{Conversation, Message, Role};
-pub use dataset_info::{DatasetDescription, DatasetInfo, Formatting};
+pub use dataset_info::{DatasetDescription, DatasetInfo, Formatting, Source};
 pub use error::DataError;
 pub use example::{Example, ExampleOptions};
 pub use listing::{DatasetEntry, count_rows, list_datasets, preview_rows};

@@ -9,6 +9,8 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
+use board_store::StoreError;
+use run_protocol::{ConfigError, ConfigErrors};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -39,6 +41,9 @@ pub enum Error {
         /// What to do about it.
         hint: Option<String>,
     },
+    /// The body is larger than the route takes.
+    #[error("the body is larger than {} KiB", crate::router::BODY_LIMIT_BYTES >> 10)]
+    BodyTooLarge,
     /// The body's type is none that the route reads.
     #[error("the body is `{given}`, expected one of {expected}")]
     MediaType {
@@ -50,6 +55,16 @@ pub enum Error {
     /// Values were refused, each with its reason.
     #[error("{}", count_refused(.0.len()))]
     Invalid(Vec<FieldProblem>),
+    /// A file of the user's cannot be used.
+    #[error("{message}")]
+    Unusable {
+        /// Stable name of the fault.
+        code: &'static str,
+        /// What is wrong with it.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
     /// The run is in a state that does not allow this.
     #[error("{message}")]
     Conflict {
@@ -66,9 +81,56 @@ pub enum Error {
     /// A page of another site sent the request.
     #[error("the request came from a page of another site")]
     ForeignOrigin,
+    /// More live streams are open than the board serves.
+    #[error("too many live streams are open")]
+    TooManyStreams,
+    /// The store refused or failed.
+    #[error("{}", say_store(.0))]
+    Store(#[source] StoreError),
     /// Something on the board's side failed; the source is logged, never shown.
     #[error("something failed on the board's side")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Only what concerns the caller is said; the rest goes to the log.
+fn say_store(error: &StoreError) -> String {
+    match error {
+        StoreError::Locked => "the database is busy".into(),
+        StoreError::Closed => "the board is stopping".into(),
+        error
+            if store_status(error).is_server_error() && !matches!(error, StoreError::DiskFull) =>
+        {
+            "something failed on the board's side".into()
+        }
+        error => error.to_string(),
+    }
+}
+
+fn store_status(error: &StoreError) -> StatusCode {
+    match error {
+        StoreError::RunNotFound(_) | StoreError::RunDeleted(_) => StatusCode::NOT_FOUND,
+        StoreError::RunExists(_) | StoreError::State { .. } | StoreError::StillActive(_) => {
+            StatusCode::CONFLICT
+        }
+        StoreError::TextLength { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        StoreError::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
+        StoreError::Locked | StoreError::Closed => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+fn store_code(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::RunNotFound(_) | StoreError::RunDeleted(_) => "run_not_found",
+        StoreError::RunExists(_) => "run_exists",
+        StoreError::State { .. } => "wrong_state",
+        StoreError::StillActive(_) => "run_active",
+        StoreError::TextLength { .. } => "text_length",
+        StoreError::DiskFull => "disk_full",
+        StoreError::Locked => "store_busy",
+        StoreError::Closed => "stopping",
+        _ => "internal",
+    }
 }
 
 fn count_refused(count: usize) -> String {
@@ -84,7 +146,7 @@ pub struct FieldProblem {
     /// The config key.
     pub field: String,
     /// The value as it was given.
-    pub value: String,
+    pub value: Option<String>,
     /// Why it was refused.
     pub reason: String,
     /// What would be accepted.
@@ -92,12 +154,15 @@ pub struct FieldProblem {
     pub hint: Option<String>,
     /// Stable name of the fault.
     pub code: String,
+    /// Other keys that take part in the fault.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub related: Vec<String>,
     /// Line in the YAML, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub line: Option<u64>,
+    pub line: Option<usize>,
     /// Column in the YAML, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub column: Option<u64>,
+    pub column: Option<usize>,
 }
 
 /// A failed request, in the shape of RFC 9457.
@@ -133,11 +198,14 @@ impl Error {
                 StatusCode::NOT_FOUND
             }
             Self::BadRequest { .. } => StatusCode::BAD_REQUEST,
+            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::MediaType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Invalid(_) | Self::Unusable { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Conflict { .. } => StatusCode::CONFLICT,
             Self::WrongHost => StatusCode::MISDIRECTED_REQUEST,
             Self::ForeignOrigin => StatusCode::FORBIDDEN,
+            Self::TooManyStreams => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Store(error) => store_status(error),
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -148,11 +216,16 @@ impl Error {
             Self::RouteNotFound => "not_found",
             Self::RunNotFound => "run_not_found",
             Self::PartNotFound { .. } => "part_not_found",
-            Self::BadRequest { code, .. } | Self::Conflict { code, .. } => code,
+            Self::BadRequest { code, .. }
+            | Self::Unusable { code, .. }
+            | Self::Conflict { code, .. } => code,
+            Self::BodyTooLarge => "body_too_large",
             Self::MediaType { .. } => "unsupported_media_type",
             Self::Invalid(_) => "invalid_config",
             Self::WrongHost => "wrong_host",
             Self::ForeignOrigin => "foreign_origin",
+            Self::TooManyStreams => "too_many_streams",
+            Self::Store(error) => store_code(error),
             Self::Internal(_) => "internal",
         }
     }
@@ -160,17 +233,24 @@ impl Error {
     /// Returns what the caller can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::BadRequest { hint, .. } | Self::Conflict { hint, .. } => hint.clone(),
+            Self::BadRequest { hint, .. }
+            | Self::Unusable { hint, .. }
+            | Self::Conflict { hint, .. } => hint.clone(),
             Self::RouteNotFound => Some("the API is described at /openapi.json".into()),
             Self::RunNotFound => Some("GET /api/v1/runs lists the runs".into()),
             Self::WrongHost => Some("use the address that `board serve` printed".into()),
             Self::ForeignOrigin => {
                 Some("use the board's own pages, or a script that sends no Origin".into())
             }
-            Self::Internal(_) => {
+            Self::TooManyStreams => Some("close some pages or clients, then try again".into()),
+            Self::Store(error) if store_code(error) != "internal" => error.hint(),
+            Self::Store(_) | Self::Internal(_) => {
                 Some("the log of `board serve` holds the cause under the request id".into())
             }
-            Self::PartNotFound { .. } | Self::MediaType { .. } | Self::Invalid(_) => None,
+            Self::BodyTooLarge
+            | Self::PartNotFound { .. }
+            | Self::MediaType { .. }
+            | Self::Invalid(_) => None,
         }
     }
 
@@ -225,8 +305,14 @@ impl Problem {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        if let Self::Internal(source) = &self {
-            tracing::error!(error = with_causes(source.as_ref()), "a request failed");
+        match &self {
+            Self::Internal(source) => {
+                tracing::error!(error = with_causes(source.as_ref()), "a request failed")
+            }
+            Self::Store(source) if self.status().is_server_error() => {
+                tracing::error!(error = with_causes(source), "the store failed a request");
+            }
+            _ => {}
         }
         let mut response = self.status().into_response();
         response.extensions_mut().insert(self.into_problem());
@@ -241,6 +327,53 @@ fn with_causes(error: &dyn std::error::Error) -> String {
         .map(ToString::to_string)
         .collect::<Vec<_>>()
         .join(": ")
+}
+
+/// Runs what reads files or computes for long where it holds up nobody.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    let span = tracing::Span::current();
+    tokio::task::spawn_blocking(move || span.in_scope(work))
+        .await
+        .map_err(|error| Error::Internal(Box::new(error)))
+}
+
+impl From<trainer_data::DataError> for Error {
+    fn from(error: trainer_data::DataError) -> Self {
+        Self::Unusable {
+            code: "bad_data",
+            hint: error.hint(),
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<ConfigErrors> for Error {
+    fn from(errors: ConfigErrors) -> Self {
+        Self::Invalid(errors.into_iter().map(FieldProblem::from).collect())
+    }
+}
+
+impl From<ConfigError> for FieldProblem {
+    fn from(error: ConfigError) -> Self {
+        Self {
+            field: error.field,
+            value: error.value,
+            reason: error.reason,
+            hint: error.hint,
+            code: error.code.as_str().to_owned(),
+            related: error.related,
+            line: error.line,
+            column: error.column,
+        }
+    }
 }
 
 /// Writes every failure in the form that its reader understands.

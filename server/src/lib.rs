@@ -5,12 +5,16 @@
 
 pub mod api;
 pub mod assets;
+pub mod catalog;
 pub mod cli;
 pub mod config;
 pub mod demo;
+pub mod draft;
 pub mod error;
+pub mod live;
 pub mod pages;
 pub mod router;
+pub mod run_files;
 pub mod security;
 pub mod startup;
 pub mod state;

@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use board_store::{Store, StoreError};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -33,7 +34,7 @@ const CLOSING_TIME: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The data folder cannot be made or written.
-    #[error("the data folder `{}` is not writable: {source}", path.display())]
+    #[error("the data folder `{}` is not writable", path.display())]
     DataDir {
         /// The folder, or what in it failed.
         path: PathBuf,
@@ -57,13 +58,16 @@ pub enum StartError {
         port: u16,
     },
     /// The address cannot be listened on for another reason.
-    #[error("cannot listen on `{address}`: {source}")]
+    #[error("cannot listen on `{address}`")]
     Listen {
         /// The address asked for.
         address: SocketAddr,
         /// What the system says.
         source: io::Error,
     },
+    /// The database cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl StartError {
@@ -79,6 +83,7 @@ impl StartError {
                 port.checked_add(1).unwrap_or(7860)
             )),
             Self::Listen { .. } => Some("choose another address with `--host` and `--port`".into()),
+            Self::Store(error) => error.hint(),
         }
     }
 }
@@ -125,7 +130,8 @@ impl Server {
         if let Err(error) = demo::unpack(&config) {
             tracing::warn!(%error, "the demo could not be unpacked");
         }
-        let state = AppState::new(config);
+        let store = Store::open(&config.database()).await?;
+        let state = AppState::new(config, store);
         Ok(Self {
             listener,
             address,
@@ -170,6 +176,7 @@ impl Server {
         {
             tracing::warn!("some requests were cut off");
         }
+        self.state.store.close().await;
         drop(self.lock);
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Spans hold the route's pattern, never the query or a header: those may carry secrets.
 
+use std::io::IsTerminal as _;
+
 use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::Next;
@@ -23,6 +25,7 @@ pub fn init(filter: &str) {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_target(false);
     if subscriber.try_init().is_err() {
         tracing::debug!("logging was set up before");

@@ -1,0 +1,474 @@
+//! Live events as server-sent events: of one run, or of the whole board.
+//!
+//! A stream subscribes first, then replays from the store what came after the id that its client
+//! has, then goes on with what the store broadcasts; ids that were sent already are dropped. A
+//! client that reads slowly falls behind the broadcast and is served from the store again: nothing
+//! is lost, nobody waits for it. Streams are pulled by their connection, so one that nobody reads
+//! holds one page of events at most.
+
+use std::collections::{HashSet, VecDeque};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use board_store::{Store, StoreError, StoredEvent};
+use futures_util::stream::{Stream, unfold};
+use run_protocol::{RunId, RunState};
+use serde_json::{Value, json};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Error;
+
+/// Streams that may be open at once, over all clients.
+const MAX_STREAMS: usize = 2_000;
+
+/// Silence after which a comment keeps the connection alive.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// What a browser waits before it comes back.
+const RETRY: Duration = Duration::from_secs(3);
+
+/// Events read from the store at once.
+const PAGE: usize = 500;
+
+/// What an id ends with once its run's `end` was sent.
+const ENDED: &str = "-end";
+
+/// The names of the events that a browser gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LiveKind {
+    /// Numbers of a step.
+    Metric,
+    /// A line for the log.
+    Log,
+    /// A change of state.
+    State,
+    /// A phase of the run, and how far it is.
+    Stage,
+    /// A checkpoint is complete.
+    Checkpoint,
+    /// Something a person should see.
+    Alert,
+    /// A text that the model wrote.
+    Sample,
+    /// Nothing more will come: of this run, or of this board.
+    End,
+}
+
+impl LiveKind {
+    /// Returns the name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Metric => "metric",
+            Self::Log => "log",
+            Self::State => "state",
+            Self::Stage => "stage",
+            Self::Checkpoint => "checkpoint",
+            Self::Alert => "alert",
+            Self::Sample => "sample",
+            Self::End => "end",
+        }
+    }
+
+    /// Returns the name for a stored kind; `None` for what browsers do not get.
+    fn of_stored(kind: &str) -> Option<Self> {
+        const STORED: [LiveKind; 7] = [
+            LiveKind::Metric,
+            LiveKind::Log,
+            LiveKind::State,
+            LiveKind::Stage,
+            LiveKind::Checkpoint,
+            LiveKind::Alert,
+            LiveKind::Sample,
+        ];
+        STORED.into_iter().find(|known| known.as_str() == kind)
+    }
+}
+
+/// Where a client stands: the last id it got, and whether it got the run's `end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastEventId {
+    id: i64,
+    has_end: bool,
+}
+
+impl LastEventId {
+    /// Reads the header, or on a first load the parameter; the header is the newer.
+    pub fn from_request(
+        headers: &HeaderMap,
+        parameter: Option<&str>,
+    ) -> Result<Option<Self>, Error> {
+        let header = headers
+            .get("last-event-id")
+            .map(|value| value.to_str().unwrap_or("?"));
+        header
+            .filter(|text| !text.is_empty())
+            .or(parameter)
+            .map(Self::parse)
+            .transpose()
+    }
+
+    fn parse(text: &str) -> Result<Self, Error> {
+        let (digits, has_end) = match text.strip_suffix(ENDED) {
+            Some(digits) => (digits, true),
+            None => (text, false),
+        };
+        let id = digits
+            .parse()
+            .ok()
+            .filter(|id| *id >= 0)
+            .ok_or_else(|| Error::BadRequest {
+                code: "bad_event_id",
+                message: "the last event id is none of this board's".into(),
+                hint: Some("send an id as the stream gave it, or 0 to replay everything".into()),
+            })?;
+        Ok(Self { id, has_end })
+    }
+}
+
+/// Which runs a stream is about.
+#[derive(Debug, Clone)]
+pub enum Scope {
+    /// One run; the stream ends with it.
+    Run(RunId),
+    /// These runs.
+    Runs(HashSet<RunId>),
+    /// Every run.
+    Board,
+}
+
+impl Scope {
+    fn has(&self, run: RunId) -> bool {
+        match self {
+            Self::Run(id) => *id == run,
+            Self::Runs(ids) => ids.contains(&run),
+            Self::Board => true,
+        }
+    }
+
+    fn only_run(&self) -> Option<RunId> {
+        match self {
+            Self::Run(id) => Some(*id),
+            Self::Runs(_) | Self::Board => None,
+        }
+    }
+}
+
+/// The streams of a board.
+#[derive(Debug, Clone)]
+pub struct Live {
+    store: Store,
+    permits: Arc<Semaphore>,
+    shutdown: CancellationToken,
+}
+
+impl Live {
+    /// Makes the hub; `shutdown` ends all streams.
+    pub fn new(store: Store, shutdown: CancellationToken) -> Self {
+        Self {
+            store,
+            permits: Arc::new(Semaphore::new(MAX_STREAMS)),
+            shutdown,
+        }
+    }
+
+    /// Returns how many streams are open.
+    pub fn num_streams(&self) -> usize {
+        MAX_STREAMS - self.permits.available_permits()
+    }
+
+    /// Answers with a stream, or with 204 where a client that came back has all there will be.
+    ///
+    /// Without an id the stream of one run begins at its first event, any other with the next event.
+    pub async fn stream(&self, scope: Scope, last: Option<LastEventId>) -> Result<Response, Error> {
+        let permit = Arc::clone(&self.permits)
+            .try_acquire_owned()
+            .map_err(|_| Error::TooManyStreams)?;
+        let events = self.store.subscribe();
+        let after = match (last, &scope) {
+            (Some(last), _) => last.id,
+            (None, Scope::Run(_)) => 0,
+            (None, Scope::Runs(_) | Scope::Board) => self.store.last_event_id().await?,
+        };
+        let mut cursor = Cursor {
+            scope,
+            store: self.store.clone(),
+            events,
+            shutdown: self.shutdown.clone(),
+            after,
+            is_behind: true,
+            ready: VecDeque::from([Event::default().retry(RETRY)]),
+            is_over: false,
+            _permit: permit,
+        };
+        if last.is_some_and(|last| last.has_end) && cursor.has_nothing_to_come().await? {
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        }
+        Ok(answer(cursor.into_stream()))
+    }
+}
+
+fn answer(stream: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
+    let mut response = Sse::new(stream)
+        .keep_alive(KeepAlive::new().interval(HEARTBEAT))
+        .into_response();
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream; charset=utf-8"),
+    );
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(
+        HeaderName::from_static("x-accel-buffering"),
+        HeaderValue::from_static("no"),
+    );
+    response
+}
+
+/// One client's place in the events.
+struct Cursor {
+    scope: Scope,
+    store: Store,
+    events: broadcast::Receiver<Arc<StoredEvent>>,
+    shutdown: CancellationToken,
+    /// The last id that was looked at.
+    after: i64,
+    /// Whether the store holds events that are not sent: at the start, and after a lag.
+    is_behind: bool,
+    ready: VecDeque<Event>,
+    is_over: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Cursor {
+    fn into_stream(self) -> impl Stream<Item = Result<Event, Infallible>> {
+        unfold(self, |mut cursor| async move {
+            cursor.next().await.map(|event| (Ok(event), cursor))
+        })
+    }
+
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            if self.is_over {
+                return None;
+            }
+            let more = if self.is_behind {
+                self.read_page().await
+            } else {
+                self.wait().await
+            };
+            if let Err(error) = more {
+                tracing::error!(%error, "a stream of events broke"); // the client comes back by its last id
+                return None;
+            }
+        }
+    }
+
+    /// Reads on from the store until there is nothing more.
+    async fn read_page(&mut self) -> Result<(), StoreError> {
+        let page = self
+            .store
+            .events_after(self.after, self.scope.only_run(), PAGE)
+            .await?;
+        self.is_behind = !page.is_empty();
+        for event in &page {
+            self.take(event).await?;
+        }
+        if !self.is_behind
+            && let Some(run) = self.scope.only_run()
+        {
+            self.end_if_over(run).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the next event of the board.
+    async fn wait(&mut self) -> Result<(), StoreError> {
+        let received = tokio::select! {
+            received = self.events.recv() => received,
+            () = self.shutdown.cancelled() => Err(RecvError::Closed),
+        };
+        match received {
+            Ok(event) => self.take(&event).await,
+            Err(RecvError::Lagged(_)) => {
+                self.is_behind = true;
+                Ok(())
+            }
+            Err(RecvError::Closed) => {
+                self.finish(
+                    Event::default(),
+                    &json!({"reason": "board_stopped", "run": null, "state": null}),
+                );
+                self.is_over = true;
+                Ok(())
+            }
+        }
+    }
+
+    async fn take(&mut self, event: &StoredEvent) -> Result<(), StoreError> {
+        if event.id <= self.after {
+            return Ok(());
+        }
+        self.after = event.id;
+        if !self.scope.has(event.run) {
+            return Ok(());
+        }
+        let Some(kind) = LiveKind::of_stored(&event.kind) else {
+            return Ok(());
+        };
+        self.ready.push_back(to_sse(kind, event));
+        if kind == LiveKind::State && final_state(&event.body).is_some() {
+            match self.scope {
+                // A run that was resumed since goes on: only the store knows.
+                Scope::Run(_) => self.is_behind = true,
+                Scope::Runs(_) | Scope::Board => {
+                    self.end_of(event.run, final_state(&event.body), event.id)
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the stream of one run if the run has ended and all its events are sent.
+    async fn end_if_over(&mut self, run: RunId) -> Result<(), StoreError> {
+        let state = self.store.find_run(run).await?.map(|run| run.state);
+        let is_over = state.is_none_or(RunState::is_final);
+        if !is_over {
+            return Ok(());
+        }
+        if !self
+            .store
+            .events_after(self.after, Some(run), 1)
+            .await?
+            .is_empty()
+        {
+            self.is_behind = true; // came between the page and the state
+            return Ok(());
+        }
+        self.end_of(run, state, self.after);
+        self.is_over = true;
+        Ok(())
+    }
+
+    fn end_of(&mut self, run: RunId, state: Option<RunState>, id: i64) {
+        let reason = if state.is_some() {
+            "run_ended"
+        } else {
+            "run_deleted"
+        };
+        let event = Event::default().id(format!("{id}{ENDED}"));
+        self.finish(
+            event,
+            &json!({"reason": reason, "run": run, "state": state}),
+        );
+    }
+
+    fn finish(&mut self, event: Event, data: &Value) {
+        self.ready
+            .push_back(event.event(LiveKind::End.as_str()).data(data.to_string()));
+    }
+
+    async fn has_nothing_to_come(&mut self) -> Result<bool, StoreError> {
+        let Some(run) = self.scope.only_run() else {
+            return Ok(false);
+        };
+        let is_over = self
+            .store
+            .find_run(run)
+            .await?
+            .is_none_or(|run| run.state.is_final());
+        Ok(is_over
+            && self
+                .store
+                .events_after(self.after, Some(run), 1)
+                .await?
+                .is_empty())
+    }
+}
+
+/// Returns the state of a `state` event, if no event follows it.
+fn final_state(body: &str) -> Option<RunState> {
+    let body: Value = serde_json::from_str(body).ok()?;
+    body["state"]
+        .as_str()?
+        .parse()
+        .ok()
+        .filter(|state: &RunState| state.is_final())
+}
+
+/// Writes the common fields before the event's own: `body` is an object in one line.
+fn to_sse(kind: LiveKind, event: &StoredEvent) -> Event {
+    let own = event.body.trim_start().strip_prefix('{').unwrap_or("}");
+    let comma = if own.trim_start().starts_with('}') {
+        ""
+    } else {
+        ","
+    };
+    let StoredEvent {
+        id,
+        run,
+        attempt,
+        time_ms,
+        ..
+    } = event;
+    let data = format!(r#"{{"run":"{run}","attempt":{attempt},"time":{time_ms}{comma}{own}"#);
+    Event::default()
+        .event(kind.as_str())
+        .id(id.to_string())
+        .data(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_event_ids_are_read_and_strange_ones_refused() {
+        assert_eq!(
+            LastEventId::parse("12").unwrap(),
+            LastEventId {
+                id: 12,
+                has_end: false
+            }
+        );
+        assert_eq!(
+            LastEventId::parse("12-end").unwrap(),
+            LastEventId {
+                id: 12,
+                has_end: true
+            }
+        );
+        for strange in ["", "-1", "x", "1-ended", "99999999999999999999"] {
+            assert!(LastEventId::parse(strange).is_err(), "{strange}");
+        }
+    }
+
+    #[test]
+    fn header_wins_over_the_parameter_of_the_first_load() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(LastEventId::from_request(&headers, None).unwrap(), None);
+        assert_eq!(
+            LastEventId::from_request(&headers, Some("3"))
+                .unwrap()
+                .unwrap()
+                .id,
+            3
+        );
+        headers.insert("last-event-id", HeaderValue::from_static("7"));
+        assert_eq!(
+            LastEventId::from_request(&headers, Some("3"))
+                .unwrap()
+                .unwrap()
+                .id,
+            7
+        );
+    }
+}

@@ -21,12 +21,16 @@ pub(crate) fn small(value: i64) -> u32 {
 
 /// Reads a word of a fixed set.
 pub(crate) fn word<T: FromStr>(column: &str, text: &str) -> Result<T, StoreError> {
-    text.parse().map_err(|_| StoreError::Corrupt { reason: format!("`{text}` in the column `{column}`") })
+    text.parse().map_err(|_| StoreError::Corrupt {
+        reason: format!("`{text}` in the column `{column}`"),
+    })
 }
 
 /// Reads a list of texts from its JSON.
 pub(crate) fn texts(json: &str) -> Result<Vec<String>, StoreError> {
-    serde_json::from_str(json).map_err(|_| StoreError::Corrupt { reason: format!("`{json}` is not a list of texts") })
+    serde_json::from_str(json).map_err(|_| StoreError::Corrupt {
+        reason: format!("`{json}` is not a list of texts"),
+    })
 }
 
 /// Returns a list of texts as JSON.

@@ -113,14 +113,24 @@ impl StoreError {
     /// Returns what the user can do.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::Open { .. } => "check that the data folder exists and that you may write it, or give another one by `--data-dir`",
-            Self::InUse { .. } => "stop the other board, or give this one another folder by `--data-dir`",
-            Self::NewerVersion { .. } => "start the newer board, or give this one another folder by `--data-dir`",
+            Self::Open { .. } => {
+                "check that the data folder exists and that you may write it, or give another one by `--data-dir`"
+            }
+            Self::InUse { .. } => {
+                "stop the other board, or give this one another folder by `--data-dir`"
+            }
+            Self::NewerVersion { .. } => {
+                "start the newer board, or give this one another folder by `--data-dir`"
+            }
             Self::Corrupt { .. } | Self::Chunk(_) => {
                 "move the database away and start again: runs are kept in their folders; or restore a backup"
             }
-            Self::DiskFull => "free some space on the disk of the data folder; nothing that was stored is lost",
-            Self::ReadOnly { .. } => "check the permissions of the data folder and of the database in it",
+            Self::DiskFull => {
+                "free some space on the disk of the data folder; nothing that was stored is lost"
+            }
+            Self::ReadOnly { .. } => {
+                "check the permissions of the data folder and of the database in it"
+            }
             Self::Locked => "close the program that has the database open, then try again",
             Self::StillActive(_) => "stop the run first",
             _ => return None,
@@ -148,7 +158,10 @@ impl From<sqlx::Error> for StoreError {
         let sqlx::Error::Database(database) = &error else {
             return Self::Database(error);
         };
-        let extended = database.code().and_then(|code| code.parse::<i32>().ok()).unwrap_or(0);
+        let extended = database
+            .code()
+            .and_then(|code| code.parse::<i32>().ok())
+            .unwrap_or(0);
         let reason = || database.message().to_owned();
         match extended & 0xff {
             code::BUSY | code::LOCKED => Self::Locked,

@@ -33,15 +33,23 @@ pub struct StoredEvent {
 }
 
 /// Takes `count` ids and returns the one before the first.
-pub(crate) async fn take_ids(connection: &mut SqliteConnection, count: usize) -> Result<i64, StoreError> {
+pub(crate) async fn take_ids(
+    connection: &mut SqliteConnection,
+    count: usize,
+) -> Result<i64, StoreError> {
     let count = i64::try_from(count).unwrap_or(i64::MAX);
-    let last = sqlx::query_scalar!("UPDATE event_ids SET last_id = last_id + ?1 RETURNING last_id", count);
+    let last = sqlx::query_scalar!(
+        "UPDATE event_ids SET last_id = last_id + ?1 RETURNING last_id",
+        count
+    );
     Ok(last.fetch_one(connection).await? - count)
 }
 
 /// Returns the id of the newest event.
 pub(crate) async fn last_id(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
-    Ok(sqlx::query_scalar!("SELECT last_id FROM event_ids").fetch_one(connection).await?)
+    Ok(sqlx::query_scalar!("SELECT last_id FROM event_ids")
+        .fetch_one(connection)
+        .await?)
 }
 
 /// Stores a change of state as an event of the board's own.
@@ -69,7 +77,15 @@ pub(crate) async fn insert_state(
     )
     .execute(connection)
     .await?;
-    Ok(StoredEvent { id, run, seq: None, attempt, time_ms: change.time_ms, kind: "state".to_owned(), body })
+    Ok(StoredEvent {
+        id,
+        run,
+        seq: None,
+        attempt,
+        time_ms: change.time_ms,
+        kind: "state".to_owned(),
+        body,
+    })
 }
 
 /// Stores events that are no metrics. One statement takes them all: a call each would cost more than the insert.
@@ -83,7 +99,16 @@ pub(crate) async fn insert_many(
     }
     let rows: Vec<_> = incoming
         .iter()
-        .map(|event| (event.id, event.seq, event.attempt, event.time_ms, event.kind(), event.body()))
+        .map(|event| {
+            (
+                event.id,
+                event.seq,
+                event.attempt,
+                event.time_ms,
+                event.kind(),
+                event.body(),
+            )
+        })
         .collect();
     let rows = to_json(&rows)?;
     sqlx::query!(
@@ -99,5 +124,7 @@ pub(crate) async fn insert_many(
 
 /// Returns rows as the JSON that `json_each` takes.
 pub(crate) fn to_json<T: Serialize>(rows: &[T]) -> Result<String, StoreError> {
-    serde_json::to_string(rows).map_err(|error| StoreError::Corrupt { reason: error.to_string() })
+    serde_json::to_string(rows).map_err(|error| StoreError::Corrupt {
+        reason: error.to_string(),
+    })
 }

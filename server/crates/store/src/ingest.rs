@@ -75,7 +75,10 @@ pub(crate) async fn ingest(
         r#"SELECT run_key AS "run_key!", state, last_seq, num_open, sparkline FROM runs WHERE id = ?1"#,
         id
     );
-    let facts = facts.fetch_optional(&mut *connection).await?.ok_or(StoreError::RunNotFound(batch.run))?;
+    let facts = facts
+        .fetch_optional(&mut *connection)
+        .await?
+        .ok_or(StoreError::RunNotFound(batch.run))?;
     let mut last_seq = facts.last_seq;
     let fresh: Vec<&Event> = batch
         .events
@@ -87,7 +90,10 @@ pub(crate) async fn ingest(
             is_new
         })
         .collect();
-    let report = IngestReport { num_stored: fresh.len(), num_known: batch.events.len() - fresh.len() };
+    let report = IngestReport {
+        num_stored: fresh.len(),
+        num_known: batch.events.len() - fresh.len(),
+    };
     if !fresh.is_empty() {
         store_fresh(connection, &facts, batch.run, &fresh, last_seq, stored).await?;
     }
@@ -106,22 +112,41 @@ async fn store_fresh(
     stored: &mut Vec<StoredEvent>,
 ) -> Result<(), StoreError> {
     let first_id = events::take_ids(connection, fresh.len()).await? + 1;
-    let incoming: Vec<Incoming> = (first_id..).zip(fresh).map(|(id, event)| Incoming::new(id, event)).collect();
-    let (metrics, others): (Vec<&Incoming>, Vec<&Incoming>) = incoming.iter().partition(|event| event.is_metric());
+    let incoming: Vec<Incoming> = (first_id..)
+        .zip(fresh)
+        .map(|(id, event)| Incoming::new(id, event))
+        .collect();
+    let (metrics, others): (Vec<&Incoming>, Vec<&Incoming>) =
+        incoming.iter().partition(|event| event.is_metric());
     events::insert_many(connection, facts.run_key, &others).await?;
     let num_open = series::insert(connection, facts.run_key, facts.num_open, &metrics).await?;
 
-    let mut sparkline = facts.sparkline.as_deref().map(Sparkline::from_bytes).unwrap_or_default();
+    let mut sparkline = facts
+        .sparkline
+        .as_deref()
+        .map(Sparkline::from_bytes)
+        .unwrap_or_default();
     let progress = Progress::of(fresh, &mut sparkline);
-    put_progress(connection, facts.run_key, last_seq, num_open, &progress, &sparkline).await?;
+    put_progress(
+        connection,
+        facts.run_key,
+        last_seq,
+        num_open,
+        &progress,
+        &sparkline,
+    )
+    .await?;
     stored.extend(incoming.iter().map(|event| event.to_stored(run)));
 
     if let Some((time_ms, attempt)) = progress.started
         && word::<RunState>("state", &facts.state)? == RunState::Starting
     {
-        sqlx::query!("UPDATE runs SET state = 'running' WHERE run_key = ?1", facts.run_key)
-            .execute(&mut *connection)
-            .await?;
+        sqlx::query!(
+            "UPDATE runs SET state = 'running' WHERE run_key = ?1",
+            facts.run_key
+        )
+        .execute(&mut *connection)
+        .await?;
         let change = StateChange::new(&[RunState::Starting], RunState::Running, time_ms);
         stored.push(events::insert_state(connection, facts.run_key, run, attempt, &change).await?);
     }
@@ -134,7 +159,8 @@ impl Progress {
         for event in fresh {
             match &event.kind {
                 EventKind::Started(started) => {
-                    progress.steps_total = started.total_steps.map(sql_count).or(progress.steps_total);
+                    progress.steps_total =
+                        started.total_steps.map(sql_count).or(progress.steps_total);
                     progress.started = Some((event.time, event.attempt));
                 }
                 EventKind::Stage(stage) => {
@@ -210,7 +236,11 @@ async fn put_progress(
     Ok(())
 }
 
-async fn put_mark(connection: &mut SqliteConnection, run_key: i64, mark: &ReadMark) -> Result<(), StoreError> {
+async fn put_mark(
+    connection: &mut SqliteConnection,
+    run_key: i64,
+    mark: &ReadMark,
+) -> Result<(), StoreError> {
     let offset = sql_count(mark.offset);
     sqlx::query!(
         "INSERT INTO event_files (run_key, file, offset_bytes) VALUES (?1, ?2, ?3)
@@ -237,5 +267,8 @@ pub(crate) async fn read_offset(
         run,
         file
     );
-    Ok(offset.fetch_optional(connection).await?.map_or(0, crate::convert::count))
+    Ok(offset
+        .fetch_optional(connection)
+        .await?
+        .map_or(0, crate::convert::count))
 }

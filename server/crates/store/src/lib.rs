@@ -19,9 +19,13 @@ pub use error::StoreError;
 pub use events::StoredEvent;
 pub use ingest::{Ingest, IngestReport, ReadMark};
 pub use runs::{
-    NewRun, Phase, ProcessKey, Run, RunEdit, RunExit, RunFilter, RunPage, RunTexts, StateChange, StateCounts,
+    NewRun, Phase, ProcessKey, Run, RunEdit, RunExit, RunFilter, RunPage, RunTexts, StateChange,
+    StateCounts,
 };
-pub use series::{ChunkError, Export, FEWEST_POINTS, MetricRow, Point, RunSeries, Series, SeriesQuery, non_finite_name};
+pub use series::{
+    ChunkError, Export, FEWEST_POINTS, MetricRow, Point, RunSeries, Series, SeriesQuery,
+    non_finite_name,
+};
 pub use store::Store;
 
 /// The migrations of the database, oldest first.

@@ -56,17 +56,33 @@ pub(crate) async fn open(path: &Path) -> Result<Opened, StoreError> {
         .test_before_acquire(false)
         .connect_with(options.read_only(true).create_if_missing(false))
         .await?;
-    Ok(Opened { writer, reader, lock })
+    Ok(Opened {
+        writer,
+        reader,
+        lock,
+    })
 }
 
 /// Takes the lock beside the database, or tells that another board holds it.
 fn take_lock(path: &Path) -> Result<File, StoreError> {
-    let lock_path = path.with_extension("lock");
-    let failed = |source| StoreError::Open { path: path.to_path_buf(), source };
-    let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(lock_path).map_err(failed)?;
+    let mut lock_path = path.as_os_str().to_owned();
+    lock_path.push("-lock");
+    let failed = |source| StoreError::Open {
+        path: path.to_path_buf(),
+        source,
+    };
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(lock_path)
+        .map_err(failed)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: path.to_path_buf() }),
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
+            path: path.to_path_buf(),
+        }),
         Err(TryLockError::Error(source)) => Err(failed(source)),
     }
 }
@@ -75,17 +91,31 @@ fn take_lock(path: &Path) -> Result<File, StoreError> {
 /// the files beside it the same permissions.
 fn make_private(path: &Path) -> Result<u64, StoreError> {
     let open = || {
-        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(path)?;
         let metadata = file.metadata()?;
         if metadata.permissions().mode() & 0o077 != 0 {
             file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         }
         Ok(metadata.len())
     };
-    open().map_err(|source| StoreError::Open { path: path.to_path_buf(), source })
+    open().map_err(|source| StoreError::Open {
+        path: path.to_path_buf(),
+        source,
+    })
 }
 
 async fn check(pool: &SqlitePool) -> Result<(), StoreError> {
-    let reason: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(pool).await?;
-    if reason == "ok" { Ok(()) } else { Err(StoreError::Corrupt { reason }) }
+    let reason: String = sqlx::query_scalar("PRAGMA quick_check(1)")
+        .fetch_one(pool)
+        .await?;
+    if reason == "ok" {
+        Ok(())
+    } else {
+        Err(StoreError::Corrupt { reason })
+    }
 }

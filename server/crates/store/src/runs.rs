@@ -6,5 +6,6 @@ mod types;
 
 pub(crate) use read::{count, find, find_texts, list, queued};
 pub use types::{
-    NewRun, Phase, ProcessKey, Run, RunEdit, RunExit, RunFilter, RunPage, RunTexts, StateChange, StateCounts,
+    NewRun, Phase, ProcessKey, Run, RunEdit, RunExit, RunFilter, RunPage, RunTexts, StateChange,
+    StateCounts,
 };

@@ -19,8 +19,8 @@ use crate::ingest::incoming::{Content, Incoming};
 pub use chunk::ChunkError;
 pub use export::{Export, MetricRow};
 pub use point::{Point, non_finite_name};
-pub(crate) use query::{names, query};
 pub use query::{RunSeries, Series, SeriesQuery};
+pub(crate) use query::{names, query};
 pub use thin::FEWEST_POINTS;
 
 /// Open metric rows of a run at which they move into chunks.
@@ -48,9 +48,23 @@ pub(crate) async fn insert(
     }
     let mut rows = Vec::with_capacity(metrics.len());
     for event in metrics {
-        if let Content::Metric { step, epoch, values_json, .. } = &event.content {
+        if let Content::Metric {
+            step,
+            epoch,
+            values_json,
+            ..
+        } = &event.content
+        {
             // A text within the JSON, which SQLite then stores without reading it again.
-            rows.push((event.id, event.seq, event.attempt, event.time_ms, step, epoch, values_json));
+            rows.push((
+                event.id,
+                event.seq,
+                event.attempt,
+                event.time_ms,
+                step,
+                epoch,
+                values_json,
+            ));
         }
     }
     let rows = to_json(&rows)?;
@@ -94,8 +108,13 @@ async fn put_attempts(
 
 /// Reads the values of an open row.
 pub(crate) fn parse_values(json: &str) -> Result<Vec<(String, f64)>, StoreError> {
-    let corrupt = || StoreError::Corrupt { reason: format!("`{json}` is no object of numbers") };
+    let corrupt = || StoreError::Corrupt {
+        reason: format!("`{json}` is no object of numbers"),
+    };
     let values: indexmap::IndexMap<String, run_protocol::MetricValue> =
         serde_json::from_str(json).map_err(|_| corrupt())?;
-    Ok(values.into_iter().map(|(name, value)| (name, value.get())).collect())
+    Ok(values
+        .into_iter()
+        .map(|(name, value)| (name, value.get()))
+        .collect())
 }

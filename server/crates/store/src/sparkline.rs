@@ -16,7 +16,12 @@ pub(crate) struct Sparkline {
 
 impl Default for Sparkline {
     fn default() -> Self {
-        Self { stride: 1, num_pending: 0, pending: 0.0, bins: Vec::new() }
+        Self {
+            stride: 1,
+            num_pending: 0,
+            pending: 0.0,
+            bins: Vec::new(),
+        }
     }
 }
 
@@ -31,12 +36,19 @@ impl Sparkline {
         if self.num_pending < self.stride {
             return;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "a small curve needs no more than f32")]
-        self.bins.push((self.pending / f64::from(self.num_pending)) as f32);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a small curve needs no more than f32"
+        )]
+        self.bins
+            .push((self.pending / f64::from(self.num_pending)) as f32);
         self.pending = 0.0;
         self.num_pending = 0;
         if self.bins.len() == MOST_BINS {
-            let joined = self.bins.chunks(2).map(|pair| pair.iter().sum::<f32>() / pair.len() as f32);
+            let joined = self
+                .bins
+                .chunks(2)
+                .map(|pair| pair.iter().sum::<f32>() / pair.len() as f32);
             self.bins = joined.collect();
             self.stride = self.stride.saturating_mul(2);
         }
@@ -90,7 +102,11 @@ mod tests {
             sparkline = Sparkline::from_bytes(&sparkline.to_bytes());
         }
         let values = sparkline.into_values();
-        assert!((MOST_BINS / 2 - 1..MOST_BINS).contains(&values.len()), "{}", values.len());
+        assert!(
+            (MOST_BINS / 2 - 1..MOST_BINS).contains(&values.len()),
+            "{}",
+            values.len()
+        );
         assert!(values.is_sorted());
         assert!(values[0] < 400.0);
     }

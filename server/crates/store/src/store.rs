@@ -11,7 +11,9 @@ use tokio::sync::broadcast;
 use crate::error::StoreError;
 use crate::events::{self, StoredEvent};
 use crate::ingest::{self, Ingest, IngestReport};
-use crate::runs::{self, NewRun, Run, RunEdit, RunFilter, RunPage, RunTexts, StateChange, StateCounts};
+use crate::runs::{
+    self, NewRun, Run, RunEdit, RunFilter, RunPage, RunTexts, StateChange, StateCounts,
+};
 use crate::series::{self, Export, RunSeries, SeriesQuery};
 use crate::writer::{Command, Outcome, Writer};
 use crate::{MIGRATOR, open};
@@ -35,14 +37,26 @@ impl Store {
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let opened = open::open(path).await?;
         let writer = Writer::start(opened.writer);
-        Ok(Self { inner: Arc::new(Inner { reader: opened.reader, writer, _lock: Some(opened.lock) }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                reader: opened.reader,
+                writer,
+                _lock: Some(opened.lock),
+            }),
+        })
     }
 
     /// Works on a pool that is open already; for tests, which get a database each.
     pub async fn from_pool(pool: SqlitePool) -> Result<Self, StoreError> {
         MIGRATOR.run(&pool).await?;
         let writer = Writer::start(pool.clone());
-        Ok(Self { inner: Arc::new(Inner { reader: pool, writer, _lock: None }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                reader: pool,
+                writer,
+                _lock: None,
+            }),
+        })
     }
 
     /// Writes what is waiting, then closes the database.
@@ -64,7 +78,8 @@ impl Store {
 
     /// Moves a run to another state, and tells the subscribers.
     pub async fn change_state(&self, id: RunId, change: StateChange) -> Result<Run, StoreError> {
-        self.write_run(Command::ChangeState(id, Box::new(change))).await
+        self.write_run(Command::ChangeState(id, Box::new(change)))
+            .await
     }
 
     /// Changes name, notes or tags.
@@ -74,7 +89,11 @@ impl Store {
 
     /// Deletes a run that has no process. Its id stays taken.
     pub async fn delete_run(&self, id: RunId, time_ms: i64) -> Result<(), StoreError> {
-        self.inner.writer.write(Command::Delete(id, time_ms)).await.map(drop)
+        self.inner
+            .writer
+            .write(Command::Delete(id, time_ms))
+            .await
+            .map(drop)
     }
 
     /// Stores events of a run, each once, together with how far their file was read.

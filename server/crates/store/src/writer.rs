@@ -56,7 +56,11 @@ impl Writer {
         let (jobs, receiver) = mpsc::channel(QUEUE_LENGTH);
         let (events, _) = broadcast::channel(SUBSCRIBER_LAG);
         let task = tokio::spawn(serve(pool, receiver, events.clone()));
-        Self { jobs: Mutex::new(Some(jobs)), events, task: Mutex::new(Some(task)) }
+        Self {
+            jobs: Mutex::new(Some(jobs)),
+            events,
+            task: Mutex::new(Some(task)),
+        }
     }
 
     /// Returns the events stored from now on.
@@ -66,16 +70,32 @@ impl Writer {
 
     /// Writes and waits until it is committed.
     pub(crate) async fn write(&self, command: Command) -> Result<Outcome, StoreError> {
-        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(StoreError::Closed)?;
+        let jobs = self
+            .jobs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+            .ok_or(StoreError::Closed)?;
         let (reply, outcome) = oneshot::channel();
-        jobs.send(Job { command, reply }).await.map_err(|_| StoreError::Closed)?;
+        jobs.send(Job { command, reply })
+            .await
+            .map_err(|_| StoreError::Closed)?;
         outcome.await.map_err(|_| StoreError::Closed)?
     }
 
     /// Writes what is waiting and ends the task.
     pub(crate) async fn close(&self) {
-        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(
+            self.jobs
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+        let task = self
+            .task
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(task) = task
             && let Err(error) = task.await
         {
@@ -84,18 +104,29 @@ impl Writer {
     }
 }
 
-async fn serve(pool: SqlitePool, mut jobs: mpsc::Receiver<Job>, events: broadcast::Sender<Arc<StoredEvent>>) {
+async fn serve(
+    pool: SqlitePool,
+    mut jobs: mpsc::Receiver<Job>,
+    events: broadcast::Sender<Arc<StoredEvent>>,
+) {
     let mut batch = Vec::with_capacity(BATCH_LENGTH);
     while jobs.recv_many(&mut batch, BATCH_LENGTH).await > 0 {
         match write_together(&pool, &batch, &events).await {
-            Ok(outcomes) => batch.drain(..).zip(outcomes).for_each(|(job, outcome)| answer(job, outcome)),
-            Err(error) if batch.len() == 1 => batch.drain(..).zip([Err(error)]).for_each(|(job, out)| answer(job, out)),
+            Ok(outcomes) => batch
+                .drain(..)
+                .zip(outcomes)
+                .for_each(|(job, outcome)| answer(job, outcome)),
+            Err(error) if batch.len() == 1 => batch
+                .drain(..)
+                .zip([Err(error)])
+                .for_each(|(job, out)| answer(job, out)),
             // One of them spoiled the transaction: each for itself, so that only that one fails.
             Err(_) => {
                 for job in batch.drain(..) {
                     let alone = std::slice::from_ref(&job);
                     let outcome = write_together(&pool, alone, &events).await;
-                    let outcome = outcome.and_then(|mut outcomes| outcomes.pop().unwrap_or(Err(StoreError::Closed)));
+                    let outcome = outcome
+                        .and_then(|mut outcomes| outcomes.pop().unwrap_or(Err(StoreError::Closed)));
                     answer(job, outcome);
                 }
             }
@@ -156,13 +187,19 @@ async fn apply(
 ) -> Result<Outcome, StoreError> {
     let run = match command {
         Command::Create(new) => change::create(connection, new, stored).await?,
-        Command::ChangeState(id, state) => change::change_state(connection, *id, state, stored).await?,
+        Command::ChangeState(id, state) => {
+            change::change_state(connection, *id, state, stored).await?
+        }
         Command::Edit(id, edit) => change::edit(connection, *id, edit).await?,
         Command::Delete(id, time_ms) => {
             change::delete(connection, *id, *time_ms).await?;
             return Ok(Outcome::Done);
         }
-        Command::Ingest(batch) => return Ok(Outcome::Ingested(ingest::ingest(connection, batch, stored).await?)),
+        Command::Ingest(batch) => {
+            return Ok(Outcome::Ingested(
+                ingest::ingest(connection, batch, stored).await?,
+            ));
+        }
     };
     Ok(Outcome::Run(Box::new(run)))
 }

@@ -91,9 +91,9 @@ async fn event_rows(
     run_key: Option<i64>,
     limit: i64,
 ) -> Result<Vec<EventRow>, StoreError> {
-    let rows = match run_key {
-        Some(run_key) => {
-            sqlx::query_as!(
+    let rows =
+        match run_key {
+            Some(run_key) => sqlx::query_as!(
                 EventRow,
                 r#"SELECT e.id AS "id!", r.id AS run, e.seq, e.attempt, e.time_ms, e.kind, e.body
                  FROM events AS e JOIN runs AS r ON r.run_key = e.run_key
@@ -104,10 +104,8 @@ async fn event_rows(
                 limit
             )
             .fetch_all(connection)
-            .await
-        }
-        None => {
-            sqlx::query_as!(
+            .await,
+            None => sqlx::query_as!(
                 EventRow,
                 r#"SELECT e.id AS "id!", r.id AS run, e.seq, e.attempt, e.time_ms, e.kind, e.body
                  FROM events AS e JOIN runs AS r ON r.run_key = e.run_key
@@ -117,9 +115,8 @@ async fn event_rows(
                 limit
             )
             .fetch_all(connection)
-            .await
-        }
-    };
+            .await,
+        };
     Ok(rows?)
 }
 
@@ -218,7 +215,10 @@ async fn from_chunks(
         let name = serde_json::Value::from(row.name.as_str()).to_string();
         points.clear();
         chunk::decode_into(&row.points, &mut points)?;
-        for point in points.iter().filter(|point| point.id > after && point.id <= bound) {
+        for point in points
+            .iter()
+            .filter(|point| point.id > after && point.id <= bound)
+        {
             let entry = assembled.entry(point.id).or_insert_with(|| Assembled {
                 event: StoredEvent {
                     id: point.id,
@@ -242,7 +242,11 @@ async fn from_chunks(
         }
     }
     let events = assembled.into_values().map(|assembled| StoredEvent {
-        body: metric_body(assembled.step, assembled.epoch, &format!("{{{}}}", assembled.values)),
+        body: metric_body(
+            assembled.step,
+            assembled.epoch,
+            &format!("{{{}}}", assembled.values),
+        ),
         ..assembled.event
     });
     Ok(events.collect())

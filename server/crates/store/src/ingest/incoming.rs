@@ -49,8 +49,13 @@ impl Incoming {
             EventKind::Metric(metric) => Content::Metric {
                 step: sql_count(metric.step),
                 epoch: metric.epoch.filter(|epoch| epoch.is_finite()),
-                values: metric.values.iter().map(|(name, value)| (name.clone(), value.get())).collect(),
-                values_json: serde_json::to_string(&metric.values).unwrap_or_else(|_| "{}".to_owned()),
+                values: metric
+                    .values
+                    .iter()
+                    .map(|(name, value)| (name.clone(), value.get()))
+                    .collect(),
+                values_json: serde_json::to_string(&metric.values)
+                    .unwrap_or_else(|_| "{}".to_owned()),
             },
             kind => Content::Other {
                 kind: kind.name().to_owned(),
@@ -60,7 +65,13 @@ impl Incoming {
                     .unwrap_or_else(|_| "{}".to_owned()),
             },
         };
-        Self { id, seq: sql_count(event.seq), attempt: event.attempt, time_ms: event.time, content }
+        Self {
+            id,
+            seq: sql_count(event.seq),
+            attempt: event.attempt,
+            time_ms: event.time,
+            content,
+        }
     }
 
     pub(crate) fn is_metric(&self) -> bool {
@@ -77,7 +88,12 @@ impl Incoming {
     /// Returns the event's own fields as JSON.
     pub(crate) fn body(&self) -> String {
         match &self.content {
-            Content::Metric { step, epoch, values_json, .. } => metric_body(*step, *epoch, values_json),
+            Content::Metric {
+                step,
+                epoch,
+                values_json,
+                ..
+            } => metric_body(*step, *epoch, values_json),
             Content::Other { body, .. } => body.clone(),
         }
     }
@@ -97,6 +113,9 @@ impl Incoming {
 
 /// Returns the fields of a metric event as JSON.
 pub(crate) fn metric_body(step: i64, epoch: Option<f64>, values_json: &str) -> String {
-    let epoch = epoch.map_or_else(|| "null".to_owned(), |epoch| serde_json::Value::from(epoch).to_string());
+    let epoch = epoch.map_or_else(
+        || "null".to_owned(),
+        |epoch| serde_json::Value::from(epoch).to_string(),
+    );
     format!(r#"{{"step":{step},"epoch":{epoch},"values":{values_json}}}"#)
 }

@@ -74,7 +74,11 @@ pub(crate) async fn change_state(
 ) -> Result<Run, StoreError> {
     let before = find_existing(connection, id).await?;
     if !change.from.contains(&before.state) {
-        return Err(StoreError::State { id, is: before.state, wanted: change.to });
+        return Err(StoreError::State {
+            id,
+            is: before.state,
+            wanted: change.to,
+        });
     }
     let run_key = find_key(connection, id).await?;
     let to = change.to.as_str();
@@ -129,7 +133,11 @@ pub(crate) async fn change_state(
 }
 
 /// Changes what people say of a run.
-pub(crate) async fn edit(connection: &mut SqliteConnection, id: RunId, edit: &RunEdit) -> Result<Run, StoreError> {
+pub(crate) async fn edit(
+    connection: &mut SqliteConnection,
+    id: RunId,
+    edit: &RunEdit,
+) -> Result<Run, StoreError> {
     if let Some(name) = &edit.name {
         check_length("name", name, 1, NAME_LENGTH)?;
     }
@@ -147,39 +155,66 @@ pub(crate) async fn edit(connection: &mut SqliteConnection, id: RunId, edit: &Ru
     .execute(&mut *connection)
     .await?;
     if let Some(tags) = &edit.tags {
-        sqlx::query!("DELETE FROM run_tags WHERE run_key = ?1", run_key).execute(&mut *connection).await?;
+        sqlx::query!("DELETE FROM run_tags WHERE run_key = ?1", run_key)
+            .execute(&mut *connection)
+            .await?;
         put_tags(connection, run_key, tags).await?;
     }
     find_existing(connection, id).await
 }
 
 /// Deletes a run that has ended or never began, with everything stored of it. Its id stays taken.
-pub(crate) async fn delete(connection: &mut SqliteConnection, id: RunId, time_ms: i64) -> Result<(), StoreError> {
+pub(crate) async fn delete(
+    connection: &mut SqliteConnection,
+    id: RunId,
+    time_ms: i64,
+) -> Result<(), StoreError> {
     let run = find_existing(connection, id).await?;
     if run.state.is_active() {
         return Err(StoreError::StillActive(id));
     }
     let run_key = find_key(connection, id).await?;
     let id = id.to_string();
-    sqlx::query!("INSERT INTO deleted_runs (id, name, deleted_ms) VALUES (?1, ?2, ?3)", id, run.name, time_ms)
+    sqlx::query!(
+        "INSERT INTO deleted_runs (id, name, deleted_ms) VALUES (?1, ?2, ?3)",
+        id,
+        run.name,
+        time_ms
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!("DELETE FROM runs WHERE run_key = ?1", run_key)
         .execute(&mut *connection)
         .await?;
-    sqlx::query!("DELETE FROM runs WHERE run_key = ?1", run_key).execute(&mut *connection).await?;
     Ok(())
 }
 
 /// Returns the key of a run that must be there.
-pub(crate) async fn find_key(connection: &mut SqliteConnection, id: RunId) -> Result<i64, StoreError> {
+pub(crate) async fn find_key(
+    connection: &mut SqliteConnection,
+    id: RunId,
+) -> Result<i64, StoreError> {
     let text = id.to_string();
-    let key = sqlx::query_scalar!(r#"SELECT run_key AS "run_key!" FROM runs WHERE id = ?1"#, text);
-    key.fetch_optional(connection).await?.ok_or(StoreError::RunNotFound(id))
+    let key = sqlx::query_scalar!(
+        r#"SELECT run_key AS "run_key!" FROM runs WHERE id = ?1"#,
+        text
+    );
+    key.fetch_optional(connection)
+        .await?
+        .ok_or(StoreError::RunNotFound(id))
 }
 
 async fn find_existing(connection: &mut SqliteConnection, id: RunId) -> Result<Run, StoreError> {
-    read::find(connection, id).await?.ok_or(StoreError::RunNotFound(id))
+    read::find(connection, id)
+        .await?
+        .ok_or(StoreError::RunNotFound(id))
 }
 
-async fn put_tags(connection: &mut SqliteConnection, run_key: i64, tags: &[String]) -> Result<(), StoreError> {
+async fn put_tags(
+    connection: &mut SqliteConnection,
+    run_key: i64,
+    tags: &[String],
+) -> Result<(), StoreError> {
     let tags = texts_json(tags);
     sqlx::query!(
         "INSERT OR IGNORE INTO run_tags (run_key, tag) SELECT ?1, value FROM json_each(?2)",
@@ -192,10 +227,20 @@ async fn put_tags(connection: &mut SqliteConnection, run_key: i64, tags: &[Strin
 }
 
 fn check_tags(tags: &[String]) -> Result<(), StoreError> {
-    tags.iter().try_for_each(|tag| check_length("tag", tag, 1, TAG_LENGTH))
+    tags.iter()
+        .try_for_each(|tag| check_length("tag", tag, 1, TAG_LENGTH))
 }
 
 fn check_length(field: &'static str, text: &str, min: usize, max: usize) -> Result<(), StoreError> {
     let actual = text.chars().count();
-    if (min..=max).contains(&actual) { Ok(()) } else { Err(StoreError::TextLength { field, min, max, actual }) }
+    if (min..=max).contains(&actual) {
+        Ok(())
+    } else {
+        Err(StoreError::TextLength {
+            field,
+            min,
+            max,
+            actual,
+        })
+    }
 }

@@ -106,20 +106,31 @@ impl TryFrom<RunRow> for Run {
             epoch: row.epoch,
             last_loss: real(row.last_loss, row.last_loss_is_nan),
             last_eval_loss: real(row.last_eval_loss, row.last_eval_loss_is_nan),
-            sparkline: row.sparkline.map(|bytes| Sparkline::from_bytes(&bytes).into_values()).unwrap_or_default(),
+            sparkline: row
+                .sparkline
+                .map(|bytes| Sparkline::from_bytes(&bytes).into_values())
+                .unwrap_or_default(),
         })
     }
 }
 
 /// Returns a run.
-pub(crate) async fn find(connection: &mut SqliteConnection, id: RunId) -> Result<Option<Run>, StoreError> {
+pub(crate) async fn find(
+    connection: &mut SqliteConnection,
+    id: RunId,
+) -> Result<Option<Run>, StoreError> {
     let id = id.to_string();
-    let row = select_runs!("WHERE r.id = ?1", id).fetch_optional(connection).await?;
+    let row = select_runs!("WHERE r.id = ?1", id)
+        .fetch_optional(connection)
+        .await?;
     row.map(Run::try_from).transpose()
 }
 
 /// Returns the texts of a run.
-pub(crate) async fn find_texts(connection: &mut SqliteConnection, id: RunId) -> Result<Option<RunTexts>, StoreError> {
+pub(crate) async fn find_texts(
+    connection: &mut SqliteConnection,
+    id: RunId,
+) -> Result<Option<RunTexts>, StoreError> {
     let id = id.to_string();
     let texts = sqlx::query_as!(
         RunTexts,
@@ -137,9 +148,18 @@ pub(crate) async fn list(
     after: Option<RunId>,
     limit: usize,
 ) -> Result<RunPage, StoreError> {
-    let states: Vec<String> = filter.states.iter().map(|state| state.as_str().to_owned()).collect();
+    let states: Vec<String> = filter
+        .states
+        .iter()
+        .map(|state| state.as_str().to_owned())
+        .collect();
     let states = (!states.is_empty()).then(|| crate::convert::texts_json(&states));
-    let text = filter.text.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_lowercase);
+    let text = filter
+        .text
+        .as_deref()
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .map(str::to_lowercase);
     let after = after.map(|id| id.to_string());
     let one_more = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let rows = select_runs!(
@@ -168,14 +188,17 @@ pub(crate) async fn list(
 
 /// Returns the queue, first in first out.
 pub(crate) async fn queued(connection: &mut SqliteConnection) -> Result<Vec<RunId>, StoreError> {
-    let rows = sqlx::query_scalar!("SELECT id FROM runs WHERE state = 'queued' ORDER BY queued_ms, run_key");
+    let rows = sqlx::query_scalar!(
+        "SELECT id FROM runs WHERE state = 'queued' ORDER BY queued_ms, run_key"
+    );
     let ids = rows.fetch_all(connection).await?;
     ids.iter().map(|id| word("id", id)).collect()
 }
 
 /// Returns how many runs are in each state.
 pub(crate) async fn count(connection: &mut SqliteConnection) -> Result<StateCounts, StoreError> {
-    let rows = sqlx::query!(r#"SELECT state, count(*) AS "num_runs!: i64" FROM runs GROUP BY state"#);
+    let rows =
+        sqlx::query!(r#"SELECT state, count(*) AS "num_runs!: i64" FROM runs GROUP BY state"#);
     let mut counts = StateCounts::default();
     for row in rows.fetch_all(connection).await? {
         let place = match word::<RunState>("state", &row.state)? {

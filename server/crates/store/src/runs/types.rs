@@ -164,7 +164,15 @@ pub struct StateChange {
 impl StateChange {
     /// Makes a change without further facts.
     pub fn new(from: &'static [RunState], to: RunState, time_ms: i64) -> Self {
-        Self { from, to, time_ms, attempt: None, process: None, resume_from: None, exit: RunExit::default() }
+        Self {
+            from,
+            to,
+            time_ms,
+            attempt: None,
+            process: None,
+            resume_from: None,
+            exit: RunExit::default(),
+        }
     }
 }
 

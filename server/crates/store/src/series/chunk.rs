@@ -52,7 +52,10 @@ pub(crate) fn decode_into(blob: &[u8], points: &mut Vec<Point>) -> Result<(), Ch
     let mut last = 0_i64;
     for _ in 0..num_points {
         last = last.wrapping_add(reader.signed().ok_or_else(length)?);
-        points.push(Point { id: last, ..Point::default() });
+        points.push(Point {
+            id: last,
+            ..Point::default()
+        });
     }
     let fresh = &mut points[start..];
     let mut last = 0_i64;
@@ -72,7 +75,11 @@ pub(crate) fn decode_into(blob: &[u8], points: &mut Vec<Point>) -> Result<(), Ch
     for point in fresh.iter_mut() {
         point.value = reader.double().ok_or_else(length)?;
     }
-    if reader.bytes.is_empty() { Ok(()) } else { Err(length()) }
+    if reader.bytes.is_empty() {
+        Ok(())
+    } else {
+        Err(length())
+    }
 }
 
 fn put_column(bytes: &mut Vec<u8>, column: impl Iterator<Item = i64>) {
@@ -80,7 +87,10 @@ fn put_column(bytes: &mut Vec<u8>, column: impl Iterator<Item = i64>) {
     for value in column {
         let difference = value.wrapping_sub(last);
         // Zigzag: small differences of either sign become small numbers.
-        put_varint(bytes, ((difference << 1) ^ (difference >> 63)).cast_unsigned());
+        put_varint(
+            bytes,
+            ((difference << 1) ^ (difference >> 63)).cast_unsigned(),
+        );
         last = value;
     }
 }
@@ -135,9 +145,20 @@ mod tests {
     use super::*;
 
     fn any_point() -> impl Strategy<Value = Point> {
-        (any::<i64>(), any::<i64>(), any::<i64>(), proptest::option::of(-1e9..1e9), any::<u64>()).prop_map(
-            |(id, step, time_ms, epoch, bits)| Point { id, step, time_ms, epoch, value: f64::from_bits(bits) },
+        (
+            any::<i64>(),
+            any::<i64>(),
+            any::<i64>(),
+            proptest::option::of(-1e9..1e9),
+            any::<u64>(),
         )
+            .prop_map(|(id, step, time_ms, epoch, bits)| Point {
+                id,
+                step,
+                time_ms,
+                epoch,
+                value: f64::from_bits(bits),
+            })
     }
 
     proptest! {
@@ -161,7 +182,15 @@ mod tests {
 
     #[test]
     fn truncated_chunk_is_refused() {
-        let blob = encode(&[Point { id: 1, step: 2, time_ms: 3, epoch: None, value: 4.0 }; 3]);
+        let blob = encode(
+            &[Point {
+                id: 1,
+                step: 2,
+                time_ms: 3,
+                epoch: None,
+                value: 4.0,
+            }; 3],
+        );
         let error = decode_into(&blob[..blob.len() - 1], &mut Vec::new()).unwrap_err();
         assert_eq!(error, ChunkError::Length(blob.len() - 1));
     }

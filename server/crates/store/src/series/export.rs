@@ -43,9 +43,19 @@ impl Export {
         let left = names
             .iter()
             .map(|name| Arc::<str>::from(name.as_str()))
-            .flat_map(|name| attempts.iter().map(move |(attempt, _)| (Arc::clone(&name), *attempt)))
+            .flat_map(|name| {
+                attempts
+                    .iter()
+                    .map(move |(attempt, _)| (Arc::clone(&name), *attempt))
+            })
             .collect();
-        Ok(Self { store, run_key, attempts, left, done: 0 })
+        Ok(Self {
+            store,
+            run_key,
+            attempts,
+            left,
+            done: 0,
+        })
     }
 
     /// Returns the next rows; `None` at the end.
@@ -60,7 +70,12 @@ impl Export {
             self.done = last.id;
             let last_step = query::last_step(&self.attempts, attempt);
             let kept = points.into_iter().filter(|point| point.step <= last_step);
-            let rows: Vec<MetricRow> = kept.map(|point| MetricRow { name: Arc::clone(&name), point }).collect();
+            let rows: Vec<MetricRow> = kept
+                .map(|point| MetricRow {
+                    name: Arc::clone(&name),
+                    point,
+                })
+                .collect();
             if !rows.is_empty() {
                 return Ok(Some(rows));
             }
@@ -95,7 +110,13 @@ impl Export {
         for row in rows.fetch_all(&mut *snapshot).await? {
             let values = parse_values(&row.points)?;
             if let Some((_, value)) = values.into_iter().find(|(found, _)| found == name) {
-                points.push(Point { id: row.id, step: row.step, time_ms: row.time_ms, epoch: row.epoch, value });
+                points.push(Point {
+                    id: row.id,
+                    step: row.step,
+                    time_ms: row.time_ms,
+                    epoch: row.epoch,
+                    value,
+                });
             }
         }
         Ok(points)

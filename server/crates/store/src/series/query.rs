@@ -28,7 +28,12 @@ pub struct SeriesQuery {
 
 impl Default for SeriesQuery {
     fn default() -> Self {
-        Self { names: None, max_points: 1000, from_step: None, to_step: None }
+        Self {
+            names: None,
+            max_points: 1000,
+            from_step: None,
+            to_step: None,
+        }
     }
 }
 
@@ -95,11 +100,18 @@ pub(crate) async fn query(
     for (name, parts) in parts(connection, run_key, query.names.as_deref()).await? {
         series.push(one(connection, name, parts, &attempts, query).await?);
     }
-    Ok(RunSeries { as_of, joins: attempts.iter().skip(1).map(|(_, step)| *step).collect(), series })
+    Ok(RunSeries {
+        as_of,
+        joins: attempts.iter().skip(1).map(|(_, step)| *step).collect(),
+        series,
+    })
 }
 
 /// Returns the names of a run's metrics.
-pub(crate) async fn names(connection: &mut SqliteConnection, run: RunId) -> Result<Vec<String>, StoreError> {
+pub(crate) async fn names(
+    connection: &mut SqliteConnection,
+    run: RunId,
+) -> Result<Vec<String>, StoreError> {
     let run_key = find_key(connection, run).await?;
     let names = sqlx::query_scalar!(
         r#"SELECT name AS "name!: String" FROM series WHERE run_key = ?1
@@ -114,15 +126,26 @@ pub(super) async fn first_steps(
     connection: &mut SqliteConnection,
     run_key: i64,
 ) -> Result<Vec<(u32, i64)>, StoreError> {
-    let rows = sqlx::query!("SELECT attempt, first_step FROM attempts WHERE run_key = ?1 ORDER BY attempt", run_key);
+    let rows = sqlx::query!(
+        "SELECT attempt, first_step FROM attempts WHERE run_key = ?1 ORDER BY attempt",
+        run_key
+    );
     let rows = rows.fetch_all(connection).await?;
-    Ok(rows.into_iter().map(|row| (small(row.attempt), row.first_step)).collect())
+    Ok(rows
+        .into_iter()
+        .map(|row| (small(row.attempt), row.first_step))
+        .collect())
 }
 
 /// Returns the last step of an attempt that no later one repeats.
 pub(super) fn last_step(attempts: &[(u32, i64)], attempt: u32) -> i64 {
-    let later = attempts.iter().filter(|(later, _)| *later > attempt).map(|(_, first_step)| *first_step);
-    later.min().map_or(i64::MAX, |first_step| first_step.saturating_sub(1))
+    let later = attempts
+        .iter()
+        .filter(|(later, _)| *later > attempt)
+        .map(|(_, first_step)| *first_step);
+    later
+        .min()
+        .map_or(i64::MAX, |first_step| first_step.saturating_sub(1))
 }
 
 async fn parts(
@@ -130,7 +153,8 @@ async fn parts(
     run_key: i64,
     names: Option<&[String]>,
 ) -> Result<BTreeMap<String, Vec<Part>>, StoreError> {
-    let is_wanted = |name: &str| names.is_none_or(|names| names.iter().any(|wanted| wanted == name));
+    let is_wanted =
+        |name: &str| names.is_none_or(|names| names.iter().any(|wanted| wanted == name));
     let mut parts: BTreeMap<String, Vec<Part>> = BTreeMap::new();
     let rows = sqlx::query!(
         r#"SELECT series_key AS "series_key!", attempt, name FROM series WHERE run_key = ?1 ORDER BY name, attempt"#,
@@ -138,7 +162,11 @@ async fn parts(
     );
     for row in rows.fetch_all(&mut *connection).await? {
         if is_wanted(&row.name) {
-            let part = Part { series_key: Some(row.series_key), attempt: small(row.attempt), tail: Vec::new() };
+            let part = Part {
+                series_key: Some(row.series_key),
+                attempt: small(row.attempt),
+                tail: Vec::new(),
+            };
             parts.entry(row.name).or_default().push(part);
         }
     }
@@ -152,11 +180,21 @@ async fn parts(
             if !is_wanted(&name) {
                 continue;
             }
-            let point = Point { id: row.id, step: row.step, time_ms: row.time_ms, epoch: row.epoch, value };
+            let point = Point {
+                id: row.id,
+                step: row.step,
+                time_ms: row.time_ms,
+                epoch: row.epoch,
+                value,
+            };
             let parts = parts.entry(name).or_default();
             match parts.iter_mut().find(|part| part.attempt == attempt) {
                 Some(part) => part.tail.push(point),
-                None => parts.push(Part { series_key: None, attempt, tail: vec![point] }),
+                None => parts.push(Part {
+                    series_key: None,
+                    attempt,
+                    tail: vec![point],
+                }),
             }
         }
     }
@@ -175,10 +213,14 @@ async fn one(
     for part in parts {
         let range = Range {
             from: query.from_step.unwrap_or(i64::MIN),
-            to: query.to_step.unwrap_or(i64::MAX).min(last_step(attempts, part.attempt)),
+            to: query
+                .to_step
+                .unwrap_or(i64::MAX)
+                .min(last_step(attempts, part.attempt)),
         };
         if let Some(series_key) = part.series_key {
-            let (stored, nan) = read_chunks(connection, series_key, range, query.max_points, &mut points).await?;
+            let (stored, nan) =
+                read_chunks(connection, series_key, range, query.max_points, &mut points).await?;
             num_points += stored;
             num_nan += nan;
         }
@@ -190,7 +232,12 @@ async fn one(
         }
     }
     let points = thin::thin(&points, query.max_points);
-    let finite = || points.iter().map(|point| point.value).filter(|value| value.is_finite());
+    let finite = || {
+        points
+            .iter()
+            .map(|point| point.value)
+            .filter(|value| value.is_finite())
+    };
     Ok(Series {
         name,
         num_points,
@@ -261,5 +308,8 @@ async fn read_chunks(
         }
     }
     points.truncate(kept);
-    Ok((count(facts.num_points).saturating_sub(num_outside), count(facts.num_nan).saturating_sub(nan_outside)))
+    Ok((
+        count(facts.num_points).saturating_sub(num_outside),
+        count(facts.num_nan).saturating_sub(nan_outside),
+    ))
 }

@@ -25,29 +25,65 @@ pub(super) async fn seal(
         run_key
     );
     for row in rows.fetch_all(&mut *connection).await? {
-        let point = Point { id: row.id, step: row.step, time_ms: row.time_ms, epoch: row.epoch, value: 0.0 };
+        let point = Point {
+            id: row.id,
+            step: row.step,
+            time_ms: row.time_ms,
+            epoch: row.epoch,
+            value: 0.0,
+        };
         for (name, value) in parse_values(&row.points)? {
-            push(&mut columns, crate::convert::small(row.attempt), &name, Point { value, ..point });
+            push(
+                &mut columns,
+                crate::convert::small(row.attempt),
+                &name,
+                Point { value, ..point },
+            );
         }
     }
     for event in metrics {
-        if let Content::Metric { step, epoch, values, .. } = &event.content {
-            let point = Point { id: event.id, step: *step, time_ms: event.time_ms, epoch: *epoch, value: 0.0 };
+        if let Content::Metric {
+            step,
+            epoch,
+            values,
+            ..
+        } = &event.content
+        {
+            let point = Point {
+                id: event.id,
+                step: *step,
+                time_ms: event.time_ms,
+                epoch: *epoch,
+                value: 0.0,
+            };
             for (name, value) in values {
-                push(&mut columns, event.attempt, name, Point { value: *value, ..point });
+                push(
+                    &mut columns,
+                    event.attempt,
+                    name,
+                    Point {
+                        value: *value,
+                        ..point
+                    },
+                );
             }
         }
     }
     for ((attempt, name), points) in columns {
         append(connection, run_key, attempt, &name, points).await?;
     }
-    sqlx::query!("DELETE FROM open_metrics WHERE run_key = ?1", run_key).execute(connection).await?;
+    sqlx::query!("DELETE FROM open_metrics WHERE run_key = ?1", run_key)
+        .execute(connection)
+        .await?;
     Ok(())
 }
 
 fn push(columns: &mut Columns, attempt: u32, name: &str, point: Point) {
     // Most points find their series there; only the first of one needs a name of its own.
-    match columns.iter_mut().find(|((a, n), _)| *a == attempt && n == name) {
+    match columns
+        .iter_mut()
+        .find(|((a, n), _)| *a == attempt && n == name)
+    {
         Some((_, points)) => points.push(point),
         None => drop(columns.insert((attempt, name.to_owned()), vec![point])),
     }
@@ -115,7 +151,12 @@ async fn put_chunk(
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return Ok(());
     };
-    let finite = || points.iter().map(|point| point.value).filter(|value| value.is_finite());
+    let finite = || {
+        points
+            .iter()
+            .map(|point| point.value)
+            .filter(|value| value.is_finite())
+    };
     let min_value = finite().reduce(f64::min);
     let max_value = finite().reduce(f64::max);
     let num_points = sql_count(points.len() as u64);

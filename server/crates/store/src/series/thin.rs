@@ -48,7 +48,12 @@ pub(crate) fn thin(points: &[Point], max_points: usize) -> Vec<Point> {
 /// Returns the fewest points that show all of `points`: both ends, the extremes and the marks; at most seven.
 pub(crate) fn summarize(points: &[Point]) -> Vec<Point> {
     let last = points.len().checked_sub(1);
-    let mut chosen: Vec<usize> = choose(points).into_iter().flatten().chain(last.map(|_| 0)).chain(last).collect();
+    let mut chosen: Vec<usize> = choose(points)
+        .into_iter()
+        .flatten()
+        .chain(last.map(|_| 0))
+        .chain(last)
+        .collect();
     chosen.sort_unstable();
     chosen.dedup();
     chosen.into_iter().map(|index| points[index]).collect()
@@ -69,7 +74,11 @@ fn choose(points: &[Point]) -> [Option<usize>; 5] {
                 max = Some(index);
             }
         } else {
-            let mark = if value.is_nan() { 0 } else { 1 + usize::from(value < 0.0) };
+            let mark = if value.is_nan() {
+                0
+            } else {
+                1 + usize::from(value < 0.0)
+            };
             marks[mark].get_or_insert(index);
         }
     }
@@ -87,7 +96,10 @@ mod tests {
     }
 
     fn finite(points: &[Point]) -> impl Iterator<Item = f64> {
-        points.iter().map(|point| point.value).filter(|value| value.is_finite())
+        points
+            .iter()
+            .map(|point| point.value)
+            .filter(|value| value.is_finite())
     }
 
     pub(crate) fn extremes(points: &[Point]) -> (f64, f64, bool, bool, bool) {

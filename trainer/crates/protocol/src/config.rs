@@ -1,15 +1,20 @@
 //! The one configuration: the form, the YAML, the command line and the API all end in it.
 
+mod canonical;
+mod paths;
 pub mod sections;
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, sync::LazyLock};
 
+pub use canonical::show_value;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    choices::{Backend, Stage},
-    error::{ConfigError, ConfigErrors},
+    check,
+    choices::{Backend, DistName, Stage},
+    error::{Code, ConfigError, ConfigErrors},
+    parse,
 };
 use sections::{
     CheckpointSection, DataSection, DistributedSection, EvaluationSection, LoggingSection,
@@ -49,6 +54,34 @@ pub struct Parsed {
     pub config: RunConfig,
     /// Keys that were given but change nothing here, in the order of the text.
     pub accepted_without_effect: Vec<AcceptedKey>,
+    /// Line and column of each key that the text gives.
+    pub places: BTreeMap<String, (usize, usize)>,
+    /// How the text spells each key that it gives.
+    pub written_as: BTreeMap<String, String>,
+}
+
+impl Parsed {
+    /// Checks the config and adds lines and columns to what is found.
+    pub fn check(&self) -> Report {
+        self.check_with(&Facts::default())
+    }
+
+    /// Checks the config together with what is known about the run.
+    pub fn check_with(&self, facts: &Facts) -> Report {
+        let mut report = self.config.check_with(facts);
+        for error in &mut report.errors {
+            let head = error.field.split('.').next().unwrap_or_default();
+            if error.line.is_none()
+                && let Some((line, column)) = self
+                    .places
+                    .get(&error.field)
+                    .or_else(|| self.places.get(head))
+            {
+                (error.line, error.column) = (Some(*line), Some(*column));
+            }
+        }
+        report
+    }
 }
 
 /// A key that was given but changes nothing here.
@@ -119,7 +152,8 @@ impl Report {
 impl Default for RunConfig {
     /// Returns the classic dialect's defaults. The model and the dataset are empty, so `check` refuses it.
     fn default() -> Self {
-        todo!("defaults")
+        static DEFAULTS: LazyLock<RunConfig> = LazyLock::new(parse::defaults);
+        DEFAULTS.clone()
     }
 }
 
@@ -127,12 +161,12 @@ impl RunConfig {
     /// Reads YAML (JSON is YAML too) in either dialect, then applies `key=value` overrides, nested keys dotted.
     /// Reports every fault at once.
     pub fn from_yaml(text: &str, overrides: &[String]) -> Result<Parsed, ConfigErrors> {
-        todo!("{text} {overrides:?}")
+        parse::from_yaml(text, overrides)
     }
 
     /// Reads flat keys with texts or JSON values, as a form or a JSON request gives them; nested keys dotted or nested.
     pub fn from_pairs(pairs: &BTreeMap<String, Value>) -> Result<Parsed, ConfigErrors> {
-        todo!("{pairs:?}")
+        parse::from_pairs(pairs)
     }
 
     /// Checks what the config says by itself.
@@ -142,41 +176,56 @@ impl RunConfig {
 
     /// Checks the config together with what is known about the run.
     pub fn check_with(&self, facts: &Facts) -> Report {
-        todo!("{facts:?}")
-    }
-
-    /// Makes every path absolute, relative ones against `base`.
-    pub fn resolve_paths(&mut self, base: &Path) {
-        todo!("{base:?}")
-    }
-
-    /// Returns the canonical YAML: every key with its value, in the table's order. `from_yaml` reads it back unchanged.
-    pub fn to_yaml(&self) -> String {
-        todo!()
-    }
-
-    /// Returns flat YAML in LLaMA-Factory's classic dialect; with `only_changed`, what differs from the defaults.
-    pub fn to_flat_yaml(&self, only_changed: bool) -> String {
-        todo!("{only_changed}")
-    }
-
-    /// Returns every key with its value, in the table's order.
-    pub fn to_flat_json(&self) -> serde_json::Map<String, Value> {
-        todo!()
-    }
-
-    /// Returns the keys whose values differ from the defaults.
-    pub fn changed_keys(&self) -> Vec<ChangedKey> {
-        todo!()
-    }
-
-    /// Returns the SHA-256 of the canonical YAML in hexadecimal digits.
-    pub fn hash(&self) -> String {
-        todo!()
+        check::check(self, facts)
     }
 
     /// Returns the backend that the config asks for: the named one, else what the other keys and the world size imply.
     pub fn backend(&self, world_size: Option<usize>) -> Backend {
-        todo!("{world_size:?}")
+        let distributed = &self.distributed;
+        if let Some(backend) = distributed.backend {
+            return backend;
+        }
+        match distributed.dist_config.as_ref().map(|dist| dist.name) {
+            Some(DistName::Deepspeed) => Backend::Deepspeed,
+            _ if distributed.cp_size > 1 => Backend::Ulysses,
+            Some(DistName::Fsdp2) => Backend::Fsdp2,
+            Some(DistName::Fsdpturbo) => Backend::Fsdpturbo,
+            None if world_size.is_some_and(|ranks| ranks > 1) => Backend::Ddp,
+            None => Backend::Single,
+        }
+    }
+
+    /// Returns the steps between evaluations: `eval_steps`, else `logging_steps`.
+    pub fn eval_interval(&self) -> u64 {
+        self.evaluation
+            .eval_steps
+            .unwrap_or(self.logging.logging_steps)
+    }
+
+    /// Whether there is something to evaluate on.
+    pub fn has_eval_data(&self) -> bool {
+        self.data.val_size > 1e-6 || !self.data.eval_dataset.is_empty()
+    }
+
+    /// Returns the micro-batches of one optimizer step on `dp_size` ranks with different data.
+    pub fn accumulation_steps(&self, dp_size: usize) -> Result<usize, ConfigError> {
+        let training = &self.training;
+        let Some(global) = training.global_batch_size else {
+            return Ok(training.gradient_accumulation_steps);
+        };
+        let rows = dp_size * training.per_device_train_batch_size;
+        if rows > 0 && global % rows == 0 && global > 0 {
+            return Ok(global / rows);
+        }
+        let reason = format!(
+            "Global batch size must be divisible by DP size and micro batch size. Got {global} % ({dp_size} * {}) != 0.",
+            training.per_device_train_batch_size
+        );
+        Err(
+            ConfigError::new(Code::Conflict, "global_batch_size", reason)
+                .value(global.to_string())
+                .with_related("per_device_train_batch_size")
+                .with_hint(format!("choose a multiple of {rows}")),
+        )
     }
 }

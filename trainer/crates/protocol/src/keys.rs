@@ -12,6 +12,8 @@ mod v1;
 
 pub use key::{Dependency, Dialect, Effect, Key, Kind, Range, Section};
 pub use nearest::nearest;
+pub(crate) use nearest::nearest_of;
+pub(crate) use v1::PEFT_CONFIG;
 
 /// Every key, section by section in the order of the form; those without effect and the refused ones come last.
 pub static KEYS: &[Key] = &join::<{ length(PARTS) }>(PARTS);
@@ -56,8 +58,8 @@ pub fn find(name: &str) -> Option<&'static Key> {
         .find(|key| key.name == name || key.aliases.contains(&name))
 }
 
-/// Returns the keys of a section that a run acts on.
-pub fn acted_on(section: Section) -> impl Iterator<Item = &'static Key> {
+/// Returns the keys of a section that a configuration stores, in the order of the form.
+pub fn of_section(section: Section) -> impl Iterator<Item = &'static Key> {
     KEYS.iter()
-        .filter(move |key| key.section == section && key.is_stored())
+        .filter(move |key| key.section == section && key.is_stored)
 }

@@ -3,6 +3,7 @@
 //! Both programs link this crate and nothing else of each other. It must not know tensors, sockets, databases or pages.
 
 pub mod availability;
+mod check;
 pub mod choices;
 pub mod config;
 pub mod error;
@@ -10,6 +11,7 @@ pub mod events;
 pub mod exit;
 pub mod keys;
 pub mod limits;
+mod parse;
 pub mod run;
 pub mod run_dir;
 pub mod trainer_log;
@@ -25,6 +27,7 @@ pub use config::{
         CheckpointSection, DataSection, DistConfig, DistributedSection, EvaluationSection,
         LoggingSection, MethodSection, ModelSection, PreferenceSection, TrainingSection,
     },
+    show_value,
 };
 pub use error::{Code, ConfigError, ConfigErrors};
 pub use events::{Event, EventKind, EventReader, EventWriter, MetricValue};

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::paths::text;
 use crate::choices::{
     AttentionKind, Backend, DistName, EvalStrategy, FinetuningType, LrScheduler, Precision,
     PrefLoss, SaveStrategy, Template, TokenCount,
@@ -16,8 +17,10 @@ use crate::choices::{
 #[serde(deny_unknown_fields)]
 pub struct ModelSection {
     /// Folder of the model in Hugging Face's layout. Empty only in a config that is not checked yet.
+    #[serde(serialize_with = "text::one")]
     pub model_name_or_path: PathBuf,
     /// Adapter folders: all but the last are merged, the last is continued. Empty starts a new adapter.
+    #[serde(serialize_with = "text::list")]
     pub adapter_name_or_path: Vec<PathBuf>,
     /// Attention code.
     pub flash_attn: AttentionKind,
@@ -32,6 +35,7 @@ pub struct DataSection {
     /// Names to evaluate on. Empty: see `val_size`.
     pub eval_dataset: Vec<String>,
     /// Folder with `dataset_info.json`.
+    #[serde(serialize_with = "text::one")]
     pub dataset_dir: PathBuf,
     /// Prompt format. `None` is refused for chat stages.
     pub template: Option<Template>,
@@ -114,6 +118,7 @@ impl MethodSection {
 #[serde(deny_unknown_fields)]
 pub struct TrainingSection {
     /// Folder for the results. The board uses the run directory instead. `None` there or from a shell that gives one.
+    #[serde(serialize_with = "text::option")]
     pub output_dir: Option<PathBuf>,
     /// Rows of one forward pass on one rank.
     pub per_device_train_batch_size: usize,
@@ -289,11 +294,13 @@ pub struct DistConfig {
     /// Pin that host memory.
     pub pin_memory: bool,
     /// Distributed checkpoint to load weights from.
+    #[serde(serialize_with = "text::option")]
     pub dcp_path: Option<PathBuf>,
     /// Ranks that share the experts (`fsdpturbo`).
     pub ep_size: usize,
     /// How tokens travel to experts (`fsdpturbo`).
     pub ep_dispatcher: String,
     /// The DeepSpeed JSON (`deepspeed`).
+    #[serde(serialize_with = "text::option")]
     pub config_file: Option<PathBuf>,
 }

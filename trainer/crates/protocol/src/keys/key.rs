@@ -224,6 +224,8 @@ pub struct Key {
     pub off: &'static [&'static str],
     /// The classic key that a v1 spelling stands for.
     pub stands_for: Option<&'static str>,
+    /// Whether the configuration stores its value.
+    pub is_stored: bool,
 }
 
 impl Key {
@@ -250,12 +252,8 @@ impl Key {
             needs: None,
             off: &[],
             stands_for: None,
+            is_stored: true,
         }
-    }
-
-    /// Whether the configuration stores the key's value.
-    pub fn is_stored(&self) -> bool {
-        self.effect == Effect::ActedOn && self.stands_for.is_none() && self.name != "peft_config"
     }
 
     /// Returns the choices of a key that takes a word.
@@ -347,6 +345,13 @@ impl Key {
     pub(crate) const fn stands_for(mut self, key: &'static str) -> Self {
         self.stands_for = Some(key);
         self.dialect = Dialect::V1;
+        self.is_stored = false;
+        self
+    }
+
+    /// The value is not stored.
+    pub(crate) const fn not_stored(mut self) -> Self {
+        self.is_stored = false;
         self
     }
 

@@ -1,6 +1,7 @@
 //! REST under `/api/v1`, and the probes.
 
 pub mod check;
+pub mod create;
 pub mod datasets;
 pub mod events;
 pub mod extract;
@@ -35,8 +36,11 @@ struct Description;
 /// Returns the routes with their description.
 pub fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(Description::openapi())
-        .routes(routes!(runs::list_runs))
+        .routes(routes!(runs::list_runs, create::create_run))
         .routes(routes!(runs::show_run))
+        .routes(routes!(runs::stop_run))
+        .routes(routes!(runs::kill_run))
+        .routes(routes!(runs::resume_run))
         .routes(routes!(check::check_config))
         .routes(routes!(metrics::show_metrics))
         .routes(routes!(events::stream_run))

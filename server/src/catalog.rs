@@ -87,6 +87,18 @@ pub fn list_models(config: &ServerConfig) -> Vec<ModelFolder> {
     models
 }
 
+/// Returns why a folder cannot be trained; `None` where nothing speaks against it.
+pub fn refusal_of(config: &ServerConfig, folder: &Path) -> Option<Refusal> {
+    if !folder.join("config.json").is_file() {
+        let hint = "choose one of the folders under Models, or give the path of a folder with `config.json`";
+        return Some(Refusal {
+            reason: "there is no model folder here".into(),
+            hint: Some(hint.into()),
+        });
+    }
+    describe_model(config, &config.models_dir(), folder).refusal
+}
+
 fn find_model_folders(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     if folder.join("config.json").is_file() {
         found.push(folder.into());

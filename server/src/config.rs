@@ -1,5 +1,6 @@
 //! What the server was told at its start, parsed once and never wrong afterwards.
 
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -14,8 +15,10 @@ pub struct ServerConfig {
     pub data_dir: PathBuf,
     /// Runs that may train at the same time; further ones wait in the queue.
     pub max_runs: usize,
-    /// The `trainer` program. `None` takes the one beside `board`.
-    pub trainer: Option<PathBuf>,
+    /// The `trainer` program.
+    pub trainer: PathBuf,
+    /// The environment that the supervisor chooses from for a trainer.
+    pub environment: Vec<(OsString, OsString)>,
     /// Further folders whose model folders are offered.
     pub model_roots: Vec<PathBuf>,
     /// Whether to open a browser once the board listens.
@@ -30,7 +33,8 @@ impl ServerConfig {
             port: 7860,
             data_dir: data_dir.into(),
             max_runs: 1,
-            trainer: None,
+            trainer: PathBuf::from("trainer"),
+            environment: Vec::new(),
             model_roots: Vec::new(),
             open_browser: false,
         }

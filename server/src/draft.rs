@@ -5,13 +5,66 @@
 
 use std::collections::BTreeMap;
 
-use run_protocol::{AcceptedKey, ConfigErrors, Parsed, Report, RunConfig};
+use run_protocol::{AcceptedKey, Code, ConfigError, ConfigErrors, Parsed, Report, RunConfig};
 use serde_json::Value;
 
+use crate::catalog;
 use crate::config::ServerConfig;
+use crate::error::{Error, FieldProblem};
 
 /// Most characters of a run's name.
 pub const MAX_NAME_LENGTH: usize = 200;
+
+/// Most characters of a tag.
+const MAX_TAG_LENGTH: usize = 60;
+
+/// Most tags of a run.
+const MAX_TAGS: usize = 50;
+
+/// Refuses names and tags that no page could show: empty, overlong, or with control characters.
+pub fn check_labels(name: Option<&str>, tags: &[String]) -> Result<(), Error> {
+    let mut problems = Vec::new();
+    problems.extend(name.and_then(|name| check_label("name", name, MAX_NAME_LENGTH)));
+    problems.extend(
+        tags.iter()
+            .filter_map(|tag| check_label("tags", tag, MAX_TAG_LENGTH)),
+    );
+    if tags.len() > MAX_TAGS {
+        problems.push(problem(
+            "tags",
+            &tags.len().to_string(),
+            format!("a run takes up to {MAX_TAGS} tags"),
+        ));
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Invalid(problems))
+    }
+}
+
+fn check_label(field: &str, text: &str, most: usize) -> Option<FieldProblem> {
+    let length = text.trim().chars().count();
+    if !(1..=most).contains(&length) {
+        let reason = format!("takes 1 to {most} characters, got {length}");
+        return Some(problem(field, text, reason));
+    }
+    let is_control = text.chars().any(char::is_control);
+    is_control.then(|| problem(field, text, "holds a control character".into()))
+}
+
+fn problem(field: &str, value: &str, reason: String) -> FieldProblem {
+    FieldProblem {
+        field: field.to_owned(),
+        value: Some(value.chars().take(80).collect()),
+        reason,
+        hint: None,
+        code: "bad_label".to_owned(),
+        related: Vec::new(),
+        line: None,
+        column: None,
+    }
+}
 
 /// A configuration on its way to become a run.
 #[derive(Debug, Clone)]
@@ -53,6 +106,32 @@ impl Draft {
             input_yaml,
             accepted_without_effect: parsed.accepted_without_effect,
         }
+    }
+
+    /// Gives the draft back if it may become a run. Looks at the model folder: call it where blocking is allowed.
+    pub fn into_checked(self, server: &ServerConfig) -> Result<Self, ConfigErrors> {
+        let mut errors = self.check().errors;
+        errors.extend(self.check_model(server));
+        if errors.is_empty() {
+            Ok(self)
+        } else {
+            Err(ConfigErrors(errors))
+        }
+    }
+
+    /// Says why the model folder cannot be trained, if that is plain to see.
+    fn check_model(&self, server: &ServerConfig) -> Option<ConfigError> {
+        let path = &self.config.model.model_name_or_path;
+        if path.as_os_str().is_empty() {
+            return None; // said by the check of the config
+        }
+        let refusal = catalog::refusal_of(server, path)?;
+        let error = ConfigError::new(Code::Refused, "model_name_or_path", refusal.reason)
+            .value(path.display().to_string());
+        Some(match refusal.hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        })
     }
 
     /// Says what is wrong with the config, and what is probably not meant.

@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use board_store::StoreError;
+use board_supervisor::SupervisorError;
 use run_protocol::{ConfigError, ConfigErrors};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -84,6 +85,9 @@ pub enum Error {
     /// More live streams are open than the board serves.
     #[error("too many live streams are open")]
     TooManyStreams,
+    /// There is no trainer to start.
+    #[error("the board finds no trainer program")]
+    NoTrainer(#[source] SupervisorError),
     /// The store refused or failed.
     #[error("{}", say_store(.0))]
     Store(#[source] StoreError),
@@ -204,7 +208,7 @@ impl Error {
             Self::Conflict { .. } => StatusCode::CONFLICT,
             Self::WrongHost => StatusCode::MISDIRECTED_REQUEST,
             Self::ForeignOrigin => StatusCode::FORBIDDEN,
-            Self::TooManyStreams => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoTrainer(_) | Self::TooManyStreams => StatusCode::SERVICE_UNAVAILABLE,
             Self::Store(error) => store_status(error),
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -224,6 +228,7 @@ impl Error {
             Self::Invalid(_) => "invalid_config",
             Self::WrongHost => "wrong_host",
             Self::ForeignOrigin => "foreign_origin",
+            Self::NoTrainer(_) => "no_trainer",
             Self::TooManyStreams => "too_many_streams",
             Self::Store(error) => store_code(error),
             Self::Internal(_) => "internal",
@@ -242,6 +247,7 @@ impl Error {
             Self::ForeignOrigin => {
                 Some("use the board's own pages, or a script that sends no Origin".into())
             }
+            Self::NoTrainer(error) => error.hint(),
             Self::TooManyStreams => Some("close some pages or clients, then try again".into()),
             Self::Store(error) if store_code(error) != "internal" => error.hint(),
             Self::Store(_) | Self::Internal(_) => {
@@ -309,6 +315,9 @@ impl IntoResponse for Error {
             Self::Internal(source) => {
                 tracing::error!(error = with_causes(source.as_ref()), "a request failed")
             }
+            Self::NoTrainer(source) => {
+                tracing::error!(error = with_causes(source), "a run cannot start")
+            }
             Self::Store(source) if self.status().is_server_error() => {
                 tracing::error!(error = with_causes(source), "the store failed a request");
             }
@@ -352,6 +361,27 @@ impl From<trainer_data::DataError> for Error {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<SupervisorError> for Error {
+    fn from(error: SupervisorError) -> Self {
+        let hint = error.hint();
+        let conflict = |code, message: &str| Self::Conflict {
+            code,
+            message: message.into(),
+            hint: hint.clone(),
+        };
+        match error {
+            SupervisorError::Store(error) => Self::Store(error),
+            SupervisorError::NotRunning(_) => conflict("not_running", "the run has ended"),
+            SupervisorError::NotEnded(_) => conflict("not_ended", "the run has not ended"),
+            SupervisorError::DiskFull { .. } => Self::Store(StoreError::DiskFull),
+            SupervisorError::ShuttingDown => Self::Store(StoreError::Closed),
+            SupervisorError::TrainerMissing { .. }
+            | SupervisorError::TrainerNotExecutable { .. } => Self::NoTrainer(error),
+            error => Self::Internal(Box::new(error)),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ pub mod config;
 pub mod demo;
 pub mod draft;
 pub mod error;
+pub mod idempotency;
 pub mod live;
 pub mod pages;
 pub mod router;

@@ -73,7 +73,11 @@ fn into_config(args: ServeArgs) -> anyhow::Result<ServerConfig> {
         port: args.port,
         data_dir: std::path::absolute(data_dir)?,
         max_runs: args.max_runs,
-        trainer: args.trainer.map(std::path::absolute).transpose()?,
+        trainer: match args.trainer {
+            Some(trainer) => std::path::absolute(trainer)?,
+            None => std::env::current_exe().context("the folder of `board` is not known: say `--trainer FILE`")?.with_file_name("trainer"),
+        },
+        environment: std::env::vars_os().collect(),
         model_roots: args
             .model_roots
             .into_iter()

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use board_store::{Store, StoreError};
+use board_supervisor::{Settings, Supervisor, SupervisorError};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -68,6 +69,9 @@ pub enum StartError {
     /// The database cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The runs of the last board cannot be taken up.
+    #[error(transparent)]
+    Supervisor(#[from] SupervisorError),
 }
 
 impl StartError {
@@ -84,6 +88,7 @@ impl StartError {
             )),
             Self::Listen { .. } => Some("choose another address with `--host` and `--port`".into()),
             Self::Store(error) => error.hint(),
+            Self::Supervisor(error) => error.hint(),
         }
     }
 }
@@ -131,7 +136,8 @@ impl Server {
             tracing::warn!(%error, "the demo could not be unpacked");
         }
         let store = Store::open(&config.database()).await?;
-        let state = AppState::new(config, store);
+        let supervisor = Supervisor::start(store.clone(), supervision(&config)).await?;
+        let state = AppState::new(config, store, supervisor);
         Ok(Self {
             listener,
             address,
@@ -176,6 +182,7 @@ impl Server {
         {
             tracing::warn!("some requests were cut off");
         }
+        self.state.supervisor.shutdown().await;
         self.state.store.close().await;
         drop(self.lock);
     }
@@ -196,6 +203,14 @@ fn serve_connection(stream: TcpStream, app: axum::Router, open: &GracefulShutdow
             tracing::debug!(%error, "a connection broke");
         }
     });
+}
+
+/// Returns what the supervisor is told.
+fn supervision(config: &ServerConfig) -> Settings {
+    let mut settings = Settings::new(config.runs_dir(), &config.trainer);
+    settings.max_running = config.max_runs;
+    settings.environment.clone_from(&config.environment);
+    settings
 }
 
 fn make_folder(folder: &Path) -> Result<(), StartError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use run_protocol::ConfigErrors;
+use run_protocol::{AcceptedKey, ConfigErrors, Warning};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -88,27 +88,38 @@ pub async fn check_config(
     Ok(Json(CheckAnswer { check }))
 }
 
-impl CheckResource {
-    fn of_draft(draft: &Draft) -> Self {
-        let report = draft.check();
-        let warnings = report.warnings.into_iter().map(|warning| WarningResource {
+impl From<Warning> for WarningResource {
+    fn from(warning: Warning) -> Self {
+        Self {
             field: warning.field,
             message: warning.message,
             hint: warning.hint,
-        });
-        let accepted = draft
-            .accepted_without_effect
-            .iter()
-            .cloned()
-            .map(|key| AcceptedResource {
-                key: key.key,
-                reason: key.reason,
-            });
+        }
+    }
+}
+
+impl From<AcceptedKey> for AcceptedResource {
+    fn from(key: AcceptedKey) -> Self {
+        Self {
+            key: key.key,
+            reason: key.reason,
+        }
+    }
+}
+
+impl CheckResource {
+    fn of_draft(draft: &Draft) -> Self {
+        let report = draft.check();
         Self {
             is_ok: report.errors.is_empty(),
             errors: report.errors.into_iter().map(FieldProblem::from).collect(),
-            warnings: warnings.collect(),
-            accepted_without_effect: accepted.collect(),
+            warnings: report.warnings.into_iter().map(Into::into).collect(),
+            accepted_without_effect: draft
+                .accepted_without_effect
+                .iter()
+                .cloned()
+                .map(Into::into)
+                .collect(),
             config: draft.config.to_flat_json(),
             hash: Some(draft.config.hash()),
         }

@@ -4,7 +4,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use run_protocol::{RunConfig, RunDir};
+use run_protocol::RunConfig;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
@@ -134,7 +134,7 @@ pub async fn show_log(
 ) -> Result<Json<LogAnswer>, Error> {
     state.store.find_run(id).await?.ok_or(Error::RunNotFound)?;
     let source: LogSource = query.rank.as_deref().unwrap_or("0").parse()?;
-    let dir = RunDir::new(state.config.runs_dir().join(id.to_string()));
+    let dir = state.supervisor.run_dir(id);
     let log =
         blocking(move || run_files::read_log(&dir, source, query.offset, query.limit)).await??;
     Ok(Json(LogAnswer { log }))
@@ -152,7 +152,7 @@ pub async fn list_files(
     RunPath(id): RunPath,
 ) -> Result<Json<FileList>, Error> {
     state.store.find_run(id).await?.ok_or(Error::RunNotFound)?;
-    let dir = RunDir::new(state.config.runs_dir().join(id.to_string()));
+    let dir = state.supervisor.run_dir(id);
     let files = blocking(move || run_files::list_files(&dir)).await?;
     Ok(Json(FileList { files, next: None }))
 }

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use board_store::RunFilter;
 use run_protocol::{RunId, RunState};
 use serde::Deserialize;
@@ -101,4 +102,54 @@ pub async fn show_run(
 ) -> Result<Json<RunAnswer>, Error> {
     let run = state.store.find_run(id).await?.ok_or(Error::RunNotFound)?;
     Ok(Json(RunAnswer { run: run.into() }))
+}
+
+/// Asks a run to save a checkpoint and end; one that waits ends at once.
+///
+/// The answer comes before the run has ended: its state is `stopping` until then. After a minute it is killed.
+#[utoipa::path(post, path = "/api/v1/runs/{id}/stop", tag = "runs",
+    params(("id" = String, Path, description = "The run.")),
+    responses(
+        (status = ACCEPTED, description = "The run was told.", body = RunAnswer),
+        (status = NOT_FOUND, description = "No such run.", content_type = "application/problem+json", body = Problem),
+        (status = CONFLICT, description = "The run has ended.", content_type = "application/problem+json", body = Problem),
+    ))]
+pub async fn stop_run(
+    State(state): State<AppState>,
+    RunPath(id): RunPath,
+) -> Result<(StatusCode, Json<RunAnswer>), Error> {
+    let run = state.supervisor.stop_run(id).await?;
+    Ok((StatusCode::ACCEPTED, Json(RunAnswer { run: run.into() })))
+}
+
+/// Kills the processes of a run: what it learned since its last checkpoint is lost.
+#[utoipa::path(post, path = "/api/v1/runs/{id}/kill", tag = "runs",
+    params(("id" = String, Path, description = "The run.")),
+    responses(
+        (status = ACCEPTED, description = "The run is being killed.", body = RunAnswer),
+        (status = NOT_FOUND, description = "No such run.", content_type = "application/problem+json", body = Problem),
+        (status = CONFLICT, description = "The run has ended.", content_type = "application/problem+json", body = Problem),
+    ))]
+pub async fn kill_run(
+    State(state): State<AppState>,
+    RunPath(id): RunPath,
+) -> Result<(StatusCode, Json<RunAnswer>), Error> {
+    let run = state.supervisor.kill_run(id).await?;
+    Ok((StatusCode::ACCEPTED, Json(RunAnswer { run: run.into() })))
+}
+
+/// Puts a run that has ended back into the queue, to go on from its newest checkpoint.
+#[utoipa::path(post, path = "/api/v1/runs/{id}/resume", tag = "runs",
+    params(("id" = String, Path, description = "The run.")),
+    responses(
+        (status = ACCEPTED, description = "The run waits for its turn.", body = RunAnswer),
+        (status = NOT_FOUND, description = "No such run.", content_type = "application/problem+json", body = Problem),
+        (status = CONFLICT, description = "The run has not ended.", content_type = "application/problem+json", body = Problem),
+    ))]
+pub async fn resume_run(
+    State(state): State<AppState>,
+    RunPath(id): RunPath,
+) -> Result<(StatusCode, Json<RunAnswer>), Error> {
+    let run = state.supervisor.resume_run(id, None).await?;
+    Ok((StatusCode::ACCEPTED, Json(RunAnswer { run: run.into() })))
 }

@@ -129,3 +129,20 @@ fn dtype_name(kind: Kind) -> Option<&'static str> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_disk_is_named() {
+        let path = Path::new("/dev/full");
+        let mut file = File::options().write(true).open(path).unwrap();
+        let tensors = [(
+            "a".to_owned(),
+            Tensor::ones([2], (Kind::Float, Device::Cpu)),
+        )];
+        let error = write_to(&mut file, path, &tensors, &BTreeMap::new(), None).unwrap_err();
+        assert!(error.is_storage_full() && error.hint().is_some(), "{error}");
+    }
+}

@@ -61,8 +61,7 @@ impl Store {
 
     /// Writes what is waiting, then closes the database.
     pub async fn close(&self) {
-        self.inner.writer.close().await;
-        self.inner.reader.close().await;
+        self.inner.writer.close(&self.inner.reader).await;
     }
 
     /// Returns every event from now on, in the order of ids, after it is stored. A receiver that lags re-reads by

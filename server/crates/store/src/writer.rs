@@ -48,6 +48,7 @@ pub(crate) struct Writer {
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     events: broadcast::Sender<Arc<StoredEvent>>,
     task: Mutex<Option<JoinHandle<()>>>,
+    pool: SqlitePool,
 }
 
 impl Writer {
@@ -55,11 +56,12 @@ impl Writer {
     pub(crate) fn start(pool: SqlitePool) -> Self {
         let (jobs, receiver) = mpsc::channel(QUEUE_LENGTH);
         let (events, _) = broadcast::channel(SUBSCRIBER_LAG);
-        let task = tokio::spawn(serve(pool, receiver, events.clone()));
+        let task = tokio::spawn(serve(pool.clone(), receiver, events.clone()));
         Self {
             jobs: Mutex::new(Some(jobs)),
             events,
             task: Mutex::new(Some(task)),
+            pool,
         }
     }
 
@@ -83,8 +85,9 @@ impl Writer {
         outcome.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Writes what is waiting and ends the task.
-    pub(crate) async fn close(&self) {
+    /// Writes what is waiting, ends the task and closes the database. Whoever reads must have closed it before: the last
+    /// connection folds the write-ahead log into the file, which one for reading cannot.
+    pub(crate) async fn close(&self, reader: &SqlitePool) {
         drop(
             self.jobs
                 .lock()
@@ -101,6 +104,8 @@ impl Writer {
         {
             tracing::error!(%error, "the writing task of the store failed");
         }
+        reader.close().await;
+        self.pool.close().await;
     }
 }
 
@@ -132,7 +137,6 @@ async fn serve(
             }
         }
     }
-    pool.close().await;
 }
 
 fn answer(job: Job, outcome: Result<Outcome, StoreError>) {

@@ -51,6 +51,14 @@ impl EventWriter {
         })
     }
 
+    /// Opens the file like [`EventWriter::open`], but for an attempt whose number is known: the launcher's last words
+    /// belong to the attempt that its rank wrote in.
+    pub fn open_attempt(path: impl Into<PathBuf>, attempt: u32) -> Result<Self, EventError> {
+        let mut writer = Self::open(path)?;
+        writer.attempt = attempt;
+        Ok(writer)
+    }
+
     /// Returns the number of this attempt, from 1.
     pub const fn attempt(&self) -> u32 {
         self.attempt

@@ -5,6 +5,34 @@ use super::{Effect, KEYS};
 /// Least likeness, from 0 to 1, at which a name is worth proposing.
 const LEAST_LIKENESS: f64 = 0.72;
 
+/// Names that other tools use for our keys and that do not look like them.
+const FOREIGN: &[(&str, &str)] = &[
+    ("batch_size", "per_device_train_batch_size"),
+    ("train_batch_size", "per_device_train_batch_size"),
+    ("micro_batch", "per_device_train_batch_size"),
+    ("eval_batch_size", "per_device_eval_batch_size"),
+    ("lr", "learning_rate"),
+    ("epochs", "num_train_epochs"),
+    ("num_epochs", "num_train_epochs"),
+    ("steps", "max_steps"),
+    ("scheduler", "lr_scheduler_type"),
+    ("lr_scheduler", "lr_scheduler_type"),
+    ("warmup", "warmup_ratio"),
+    ("max_length", "cutoff_len"),
+    ("max_seq_length", "cutoff_len"),
+    ("seq_length", "cutoff_len"),
+    ("model_path", "model_name_or_path"),
+    ("model_name", "model_name_or_path"),
+    ("base_model", "model_name_or_path"),
+    ("adapter", "adapter_name_or_path"),
+    ("datasets", "dataset"),
+    ("target_modules", "lora_target"),
+    ("lora_r", "lora_rank"),
+    ("clip_grad_norm", "max_grad_norm"),
+    ("modules_to_save", "additional_target"),
+    ("task", "stage"),
+];
+
 /// Returns the legal key that looks most like `name`, if any looks like it at all.
 pub fn nearest(name: &str) -> Option<&'static str> {
     let name = name
@@ -12,12 +40,12 @@ pub fn nearest(name: &str) -> Option<&'static str> {
         .trim_start_matches('-')
         .replace('-', "_")
         .to_lowercase();
-    nearest_of(
-        &name,
-        KEYS.iter()
-            .filter(|key| !matches!(key.effect, Effect::Refused(..)))
-            .map(|key| key.name),
-    )
+    if let Some((_, key)) = FOREIGN.iter().find(|(foreign, _)| *foreign == name) {
+        return Some(key);
+    }
+    let legal = KEYS.iter().filter(|key| key.effect == Effect::ActedOn);
+    let near = nearest_of(&name, legal.map(|key| key.name));
+    near.or_else(|| nearest_of(&name, KEYS.iter().map(|key| key.name)))
 }
 
 /// Returns the candidate that looks most like `name`, if any looks like it at all.

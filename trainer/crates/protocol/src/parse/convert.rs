@@ -251,11 +251,47 @@ fn map(
             .with_hint("write for example `dist_config: {name: fsdp2}`"),
         );
     }
+    errors.extend(
+        entries
+            .iter()
+            .filter_map(|entry| foreign_inner(keys, path, &values, entry)),
+    );
     if errors.is_empty() {
         Ok(Some(Value::Object(values)))
     } else {
         Err(errors)
     }
+}
+
+/// Whether a key inside a map belongs to the engine that the map names.
+fn belongs(key: &Key, name: &str) -> bool {
+    key.needs.is_none_or(|needs| needs.values.contains(&name))
+}
+
+/// Refuses a key of another engine, unless it only repeats its default.
+fn foreign_inner(
+    keys: &[Key],
+    path: &str,
+    values: &Map<String, Value>,
+    entry: &Entry,
+) -> Option<ConfigError> {
+    let name = values.get("name")?.as_str()?;
+    let key = keys.iter().find(|key| key.name == entry.key)?;
+    if belongs(key, name) || values.get(key.name) == Some(&default_value(key, key.default)) {
+        return None;
+    }
+    let expected: Vec<String> = keys
+        .iter()
+        .filter(|key| belongs(key, name))
+        .map(|key| format!("`{}`", key.name))
+        .collect();
+    let reason = format!("`{name}` has no such key");
+    Some(
+        ConfigError::new(Code::UnknownKey, format!("{path}.{}", entry.key), reason)
+            .value(entry.value.show())
+            .with_hint(format!("expected {}", expected.join(", ")))
+            .at(entry.place),
+    )
 }
 
 fn unknown_inner(keys: &[Key], path: &str, entry: &Entry) -> ConfigError {

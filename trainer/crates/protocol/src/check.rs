@@ -6,6 +6,8 @@ mod available;
 mod mesh;
 mod warnings;
 
+use std::{fmt::Display, path::Path};
+
 use crate::{
     choices::{EvalStrategy, FinetuningType, PrefLoss, Stage},
     config::{Facts, Report, RunConfig},
@@ -25,7 +27,7 @@ pub(crate) fn check(config: &RunConfig, facts: &Facts) -> Report {
     Report { errors, warnings }
 }
 
-fn conflict(field: &str, value: impl ToString, related: &str, reason: &str) -> ConfigError {
+fn conflict(field: &str, value: impl Display, related: &str, reason: &str) -> ConfigError {
     ConfigError::new(Code::Conflict, field, reason)
         .value(value.to_string())
         .with_related(related)
@@ -125,7 +127,9 @@ fn data(config: &RunConfig, errors: &mut Vec<ConfigError>) {
         );
     }
     for name in data.dataset.iter().chain(&data.eval_dataset) {
-        let is_map = name.ends_with(".yaml") || name.ends_with(".yml");
+        let is_map = Path::new(name).extension().is_some_and(|extension| {
+            extension.eq_ignore_ascii_case("yaml") || extension.eq_ignore_ascii_case("yml")
+        });
         if is_map {
             errors.push(
                 ConfigError::new(

@@ -37,7 +37,7 @@ macro_rules! choices {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum $name {
             $(
-                #[doc = $help]
+                #[doc = concat!("`", $word, "` in the YAML; [`Self::help`] says what it does.")]
                 #[serde(rename = $word)]
                 $variant,
             )*

@@ -208,24 +208,23 @@ impl RunConfig {
     }
 
     /// Returns the micro-batches of one optimizer step on `dp_size` ranks with different data.
-    pub fn accumulation_steps(&self, dp_size: usize) -> Result<usize, ConfigError> {
+    pub fn accumulation_steps(&self, dp_size: usize) -> Result<usize, Box<ConfigError>> {
         let training = &self.training;
         let Some(global) = training.global_batch_size else {
             return Ok(training.gradient_accumulation_steps);
         };
         let rows = dp_size * training.per_device_train_batch_size;
-        if rows > 0 && global % rows == 0 && global > 0 {
+        if rows > 0 && global > 0 && global.is_multiple_of(rows) {
             return Ok(global / rows);
         }
         let reason = format!(
             "Global batch size must be divisible by DP size and micro batch size. Got {global} % ({dp_size} * {}) != 0.",
             training.per_device_train_batch_size
         );
-        Err(
-            ConfigError::new(Code::Conflict, "global_batch_size", reason)
-                .value(global.to_string())
-                .with_related("per_device_train_batch_size")
-                .with_hint(format!("choose a multiple of {rows}")),
-        )
+        let error = ConfigError::new(Code::Conflict, "global_batch_size", reason)
+            .value(global.to_string())
+            .with_related("per_device_train_batch_size")
+            .with_hint(format!("choose a multiple of {rows}"));
+        Err(Box::new(error))
     }
 }

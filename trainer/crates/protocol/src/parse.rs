@@ -28,7 +28,7 @@ pub(crate) fn from_yaml(text: &str, overrides: &[String]) -> Result<Parsed, Conf
     for text in overrides {
         match overrides::read(text) {
             Ok(entry) => overrides::apply(&mut entries, entry),
-            Err(error) => errors.push(error),
+            Err(error) => errors.push(*error),
         }
     }
     finish(&entries, errors)

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A run's identity: a UUIDv7, so that ids sort by the time of creation.
+/// A run's identity: a UUID of version 7, so that ids sort by the time of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(pub Uuid);

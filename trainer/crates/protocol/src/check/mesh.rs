@@ -35,7 +35,7 @@ pub(super) fn check(config: &RunConfig, facts: &Facts, errors: &mut Vec<ConfigEr
     }
     // With unknown ranks one is the least there can be, and what one cannot divide none can.
     if let Err(error) = config.accumulation_steps(data_ranks.unwrap_or(1)) {
-        errors.push(error);
+        errors.push(*error);
     }
 }
 
@@ -52,7 +52,7 @@ fn sizes(config: &RunConfig, world: usize, errors: &mut Vec<ConfigError>) {
     let distributed = &config.distributed;
     let replicate = distributed.mp_replicate_size;
     match distributed.mp_shard_size {
-        None if world % replicate != 0 => {
+        None if !world.is_multiple_of(replicate) => {
             let text = format!(
                 "world_size ({world}) must be divisible by mp_replicate_size ({replicate})."
             );
@@ -74,7 +74,7 @@ fn sizes(config: &RunConfig, world: usize, errors: &mut Vec<ConfigError>) {
     }
     let context = distributed.cp_size;
     match distributed.dp_size {
-        None if world % context != 0 => {
+        None if !world.is_multiple_of(context) => {
             let text = format!("world_size ({world}) must be divisible by cp_size ({context}).");
             errors
                 .push(ConfigError::new(Code::Conflict, "cp_size", text).value(context.to_string()));

@@ -75,10 +75,7 @@ impl RunConfig {
 
     /// Returns the SHA-256 of the canonical YAML in hexadecimal digits.
     pub fn hash(&self) -> String {
-        Sha256::digest(self.to_yaml())
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        format!("{:x}", Sha256::digest(self.to_yaml()))
     }
 }
 
@@ -217,7 +214,11 @@ fn quoted(text: &str) -> String {
                     '\u{2028}' | '\u{2029}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}'
                 ) =>
             {
-                out.push_str(&format!("\\u{:04x}", c as u32));
+                out.push_str("\\u");
+                let code = c as u32;
+                for shift in [12, 8, 4, 0] {
+                    out.push(char::from_digit(code >> shift & 0xF, 16).unwrap_or('0'));
+                }
             }
             c => out.push(c),
         }

@@ -45,19 +45,20 @@ fn absolute(base: &Path, path: &Path) -> PathBuf {
 
 /// Paths as text, with what is not UTF-8 replaced, so that a config can always be written.
 pub(super) mod text {
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     use serde::{Serialize, Serializer};
 
     /// Writes one path.
     pub(in super::super) fn one<S: Serializer>(
-        path: &PathBuf,
+        path: &Path,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         path.to_string_lossy().serialize(serializer)
     }
 
     /// Writes a path or nothing.
+    #[expect(clippy::ref_option, reason = "serde hands the field itself")]
     pub(in super::super) fn option<S: Serializer>(
         path: &Option<PathBuf>,
         serializer: S,

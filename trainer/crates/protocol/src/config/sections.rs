@@ -29,6 +29,10 @@ pub struct ModelSection {
 /// Which data a run learns from and how rows become tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "one field for each key of the dialect"
+)]
 pub struct DataSection {
     /// Names in `dataset_info.json`, in order.
     pub dataset: Vec<String>,
@@ -116,6 +120,10 @@ impl MethodSection {
 /// How a run optimizes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "one field for each key of the dialect"
+)]
 pub struct TrainingSection {
     /// Folder for the results. The board uses the run directory instead. `None` there or from a shell that gives one.
     #[serde(serialize_with = "text::option")]
@@ -201,7 +209,7 @@ pub struct PreferenceSection {
     pub pref_ftx: f64,
     /// Which loss.
     pub pref_loss: PrefLoss,
-    /// Margin of SimPO.
+    /// Margin of the loss `simpo`.
     pub simpo_gamma: f64,
     /// Label smoothing of the sigmoid loss.
     pub dpo_label_smoothing: f64,

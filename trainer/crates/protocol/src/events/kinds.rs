@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::value::MetricValues;
-use crate::config::AcceptedKey;
+use crate::{config::AcceptedKey, limits::MAX_MESSAGE_BYTES};
 
 /// What happened. The name of a variant is the event's `kind`.
 #[derive(Debug, Clone, PartialEq)]
@@ -298,6 +298,31 @@ impl EventKind {
             "finished" => Self::Finished(serde_json::from_value(value(fields))?),
             _ => Self::Unknown(Unknown { kind, fields }),
         })
+    }
+
+    /// Cuts texts that are longer than a field may be.
+    pub(super) fn bounded(mut self) -> Self {
+        let texts: Vec<&mut String> = match &mut self {
+            Self::Sample(event) => [&mut event.prompt, &mut event.output]
+                .into_iter()
+                .chain(&mut event.reference)
+                .collect(),
+            Self::Alert(event) => std::iter::once(&mut event.message)
+                .chain(&mut event.hint)
+                .collect(),
+            Self::Failed(event) => std::iter::once(&mut event.message)
+                .chain(&mut event.hint)
+                .collect(),
+            Self::Log(event) => vec![&mut event.message],
+            _ => Vec::new(),
+        };
+        for text in texts {
+            if text.len() > MAX_MESSAGE_BYTES {
+                text.truncate(text.floor_char_boundary(MAX_MESSAGE_BYTES));
+                text.push('…');
+            }
+        }
+        self
     }
 
     /// Makes a metric event.

@@ -91,7 +91,7 @@ impl EventWriter {
             seq: self.next_seq,
             attempt: self.attempt,
             time,
-            kind,
+            kind: kind.bounded(),
         };
         let mut line = event.to_line()?;
         line.push('\n');

@@ -5,6 +5,9 @@ use super::{Effect, KEYS};
 /// Least likeness, from 0 to 1, at which a name is worth proposing.
 const LEAST_LIKENESS: f64 = 0.72;
 
+/// Longest name that is compared; comparing takes time that grows with the length.
+const MOST_BYTES: usize = 64;
+
 /// Names that other tools use for our keys and that do not look like them.
 const FOREIGN: &[(&str, &str)] = &[
     ("batch_size", "per_device_train_batch_size"),
@@ -53,6 +56,9 @@ pub(crate) fn nearest_of<'a>(
     name: &str,
     candidates: impl Iterator<Item = &'a str>,
 ) -> Option<&'a str> {
+    if name.len() > MOST_BYTES {
+        return None;
+    }
     candidates
         .map(|candidate| (likeness(name, candidate), candidate))
         .filter(|(likeness, _)| *likeness >= LEAST_LIKENESS)

@@ -6,13 +6,14 @@ use serde_json::{Map, Value};
 
 use super::{
     Place, convert,
-    tree::{Entry, Node},
+    tree::{self, Entry, Node},
     v1,
 };
 use crate::{
     config::{AcceptedKey, Parsed, RunConfig},
     error::{Code, ConfigError},
     keys::{self, Dialect, Effect, KEYS, Key, Section},
+    limits::MAX_CONFIG_ERRORS,
 };
 
 /// A value that the text gives.
@@ -75,10 +76,16 @@ pub(super) fn build(entries: &[Entry], errors: &mut Vec<ConfigError>) -> Built {
         errors,
     };
     for entry in entries {
+        if builder.errors.len() >= MAX_CONFIG_ERRORS {
+            let reason =
+                format!("there are more than {MAX_CONFIG_ERRORS} faults; the rest is not listed");
+            builder.error(ConfigError::new(Code::TooLarge, "", reason).at(entry.place));
+            break;
+        }
         match keys::find(&entry.key) {
             None => builder.refuse_unknown(entry),
             Some(key) if key.name == "peft_config" => {
-                v1::take_peft_config(&mut builder, key, entry)
+                v1::take_peft_config(&mut builder, key, entry);
             }
             Some(key) => builder.take(key, &entry.key, &entry.value, entry.place),
         }
@@ -112,15 +119,7 @@ impl Builder<'_> {
             Effect::Refused(reason, hint) => {
                 if !is_off(key, node) {
                     let error = ConfigError::new(Code::Refused, path, reason).with_hint(hint);
-                    // A secret is not repeated.
-                    let is_secret = key.name.ends_with("token")
-                        || key.name.contains("_api_key")
-                        || key.name.contains("lark");
-                    let error = if is_secret {
-                        error
-                    } else {
-                        error.value(node.show())
-                    };
+                    let error = with_value(error, key.name, node);
                     self.errors.push(error.at(node.place.or(place)));
                 }
             }
@@ -203,15 +202,14 @@ impl Builder<'_> {
     }
 
     fn refuse_unknown(&mut self, entry: &Entry) {
-        let error = ConfigError::new(Code::UnknownKey, entry.key.clone(), "there is no such key");
+        let key = tree::cut(&entry.key);
+        let error = ConfigError::new(Code::UnknownKey, key, "there is no such key");
         let error = match keys::nearest(&entry.key) {
             Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-            None => error.with_hint(
-                "take the key out, or look it up in the documentation of the configuration",
-            ),
+            None => error.with_hint("take the key out, or look it up in `docs/configuration.md`"),
         };
         self.errors
-            .push(error.value(entry.value.show()).at(entry.place));
+            .push(with_value(error, &entry.key, &entry.value).at(entry.place));
     }
 
     fn is_given(&self, name: &str) -> bool {
@@ -333,6 +331,17 @@ fn assemble(values: &BTreeMap<&'static str, Value>) -> RunConfig {
     }
     serde_json::from_value(Value::Object(nested))
         .expect("the key table gives every field a value of its type")
+}
+
+/// Adds the value to a fault, unless it may be a secret, which is not repeated.
+fn with_value(error: ConfigError, key: &str, node: &Node) -> ConfigError {
+    let key = key.to_ascii_lowercase();
+    let ends = ["token", "_key", "secret", "password", "webhook_url"];
+    if ends.iter().any(|end| key.ends_with(end)) {
+        error
+    } else {
+        error.value(node.show())
+    }
 }
 
 /// Whether a value means that the feature is off.

@@ -49,10 +49,10 @@ fn scalar(key: &Key, path: &str, node: &Node) -> Result<Value, Vec<ConfigError>>
     };
     let value = match key.kind {
         Kind::Bool => boolean(text).map(Value::Bool),
-        Kind::Integer => return integer(key, path, node, text).map_err(|error| vec![error]),
-        Kind::Number => return number(key, path, node, text).map_err(|error| vec![error]),
+        Kind::Integer => return integer(key, path, node, text).map_err(|error| vec![*error]),
+        Kind::Number => return number(key, path, node, text).map_err(|error| vec![*error]),
         Kind::Choice(choices) => {
-            return choice(choices, path, node, text).map_err(|error| vec![error]);
+            return choice(choices, path, node, text).map_err(|error| vec![*error]);
         }
         _ => Some(Value::from(text)),
     };
@@ -75,7 +75,7 @@ fn finite(text: &str) -> Option<f64> {
 /// Largest whole number up to which a float counts exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-fn integer(key: &Key, path: &str, node: &Node, text: &str) -> Result<Value, ConfigError> {
+fn integer(key: &Key, path: &str, node: &Node, text: &str) -> Result<Value, Box<ConfigError>> {
     let exact: Option<i64> = text.parse().ok();
     #[expect(
         clippy::cast_possible_truncation,
@@ -88,12 +88,12 @@ fn integer(key: &Key, path: &str, node: &Node, text: &str) -> Result<Value, Conf
     });
     let Some(value) = whole else {
         let error = wrong_type(key, path, node);
-        return Err(match finite(text) {
+        return Err(Box::new(match finite(text) {
             Some(ratio) if ratio > 0.0 && ratio < 1.0 && key.unit == Some("steps") => {
                 error.with_hint("a share of the run is not read here; write the number of steps")
             }
             _ => error,
-        });
+        }));
     };
     // Hugging Face writes -1 for "not set".
     if value <= 0 && matches!(key.name, "max_steps") || value == -1 && key.is_optional {
@@ -103,16 +103,16 @@ fn integer(key: &Key, path: &str, node: &Node, text: &str) -> Result<Value, Conf
     Ok(Value::from(value))
 }
 
-fn number(key: &Key, path: &str, node: &Node, text: &str) -> Result<Value, ConfigError> {
+fn number(key: &Key, path: &str, node: &Node, text: &str) -> Result<Value, Box<ConfigError>> {
     let Some(value) = finite(text) else {
-        return Err(wrong_type(key, path, node));
+        return Err(wrong_type(key, path, node).into());
     };
     in_range(key, path, node, value)?;
     // Minus zero would write itself differently and mean the same.
     Ok(Value::from(value + 0.0))
 }
 
-fn in_range(key: &Key, path: &str, node: &Node, value: f64) -> Result<(), ConfigError> {
+fn in_range(key: &Key, path: &str, node: &Node, value: f64) -> Result<(), Box<ConfigError>> {
     match key.range {
         Some(range) if !range.contains(value) => {
             let unit = key.unit.map_or_else(String::new, |unit| format!(" {unit}"));
@@ -121,13 +121,19 @@ fn in_range(key: &Key, path: &str, node: &Node, value: f64) -> Result<(), Config
                 path,
                 node,
                 format!("must be {}{unit}", range.describe()),
-            ))
+            )
+            .into())
         }
         _ => Ok(()),
     }
 }
 
-fn choice(choices: &[Choice], path: &str, node: &Node, text: &str) -> Result<Value, ConfigError> {
+fn choice(
+    choices: &[Choice],
+    path: &str,
+    node: &Node,
+    text: &str,
+) -> Result<Value, Box<ConfigError>> {
     if let Some(choice) = choices.iter().find(|choice| choice.is_named(text)) {
         return Ok(Value::from(choice.value));
     }
@@ -145,7 +151,11 @@ fn choice(choices: &[Choice], path: &str, node: &Node, text: &str) -> Result<Val
     if let Some(near) = nearest_of(&text.to_lowercase(), all) {
         hint = format!("did you mean `{near}`? {hint}");
     }
-    Err(fault(Code::NotAChoice, path, node, "not one of the choices").with_hint(hint))
+    Err(
+        fault(Code::NotAChoice, path, node, "not one of the choices")
+            .with_hint(hint)
+            .into(),
+    )
 }
 
 fn names(key: &Key, path: &str, node: &Node) -> Result<Value, Vec<ConfigError>> {
@@ -174,7 +184,7 @@ fn names(key: &Key, path: &str, node: &Node) -> Result<Value, Vec<ConfigError>> 
             for item in items {
                 match item.text() {
                     Some(text) if !item.is_null() && !text.is_empty() => {
-                        values.push(Value::from(text))
+                        values.push(Value::from(text));
                     }
                     _ => errors.push(fault(
                         Code::WrongType,
@@ -239,7 +249,9 @@ fn map(
             },
         }
     }
-    let has_name = errors.iter().any(|error| error.field.ends_with(".name"));
+    let has_name = errors
+        .iter()
+        .any(|error| error.field == format!("{path}.name"));
     if values.get("name").is_some_and(Value::is_null) && !has_name {
         errors.push(
             fault(

@@ -6,8 +6,11 @@ use super::{
 };
 use crate::error::{Code, ConfigError};
 
+/// Most dots of a nested key.
+const MOST_DOTS: usize = 3;
+
 /// Reads one `key=value`. The value is YAML, so lists and maps may be given too.
-pub(super) fn read(text: &str) -> Result<Entry, ConfigError> {
+pub(super) fn read(text: &str) -> Result<Entry, Box<ConfigError>> {
     let text = text.trim_start_matches("--");
     let Some((key, value)) = text
         .split_once('=')
@@ -18,7 +21,8 @@ pub(super) fn read(text: &str) -> Result<Entry, ConfigError> {
             "",
             format!("`{text}` is not of the form key=value"),
         )
-        .with_hint("write for example `learning_rate=1e-4`"));
+        .with_hint("write for example `learning_rate=1e-4`")
+        .into());
     };
     let mut errors = Vec::new();
     let node = yaml::read_node(value, &mut errors).ok().flatten();
@@ -57,7 +61,12 @@ fn without_places(mut node: Node) -> Node {
 
 /// Puts an entry into the tree: replaces the value of the same key, follows dots into maps.
 pub(super) fn apply(entries: &mut Vec<Entry>, entry: Entry) {
-    let Some((head, rest)) = entry.key.split_once('.') else {
+    // A key with more dots is none of ours; it is left whole and reported as unknown.
+    let nested = entry
+        .key
+        .split_once('.')
+        .filter(|_| entry.key.matches('.').count() <= MOST_DOTS);
+    let Some((head, rest)) = nested else {
         match entries.iter_mut().find(|old| old.key == entry.key) {
             Some(old) => *old = entry,
             None => entries.push(entry),

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::{Code, ConfigError},
-    limits::{MAX_CONFIG_BYTES, MAX_CONFIG_DEPTH},
+    limits::{MAX_CONFIG_BYTES, MAX_CONFIG_DEPTH, MAX_CONFIG_KEYS},
 };
 
 /// Reads pairs; dotted keys go into maps, maps in which nothing is filled in are left out.
@@ -19,9 +19,10 @@ pub(super) fn read(pairs: &BTreeMap<String, Value>, errors: &mut Vec<ConfigError
     let mut bytes = 0;
     for (key, value) in pairs {
         bytes += key.len() + size(value, 0);
-        if bytes > MAX_CONFIG_BYTES {
-            let reason =
-                format!("the configuration has more than the {MAX_CONFIG_BYTES} bytes allowed");
+        if bytes > MAX_CONFIG_BYTES || pairs.len() > MAX_CONFIG_KEYS {
+            let reason = format!(
+                "the configuration has more than the {MAX_CONFIG_BYTES} bytes or {MAX_CONFIG_KEYS} keys allowed"
+            );
             errors.push(ConfigError::new(Code::TooLarge, "", reason));
             return Vec::new();
         }

@@ -98,12 +98,7 @@ impl Node {
 
     /// Returns the value as a message shows it, cut where it is long.
     pub(super) fn show(&self) -> String {
-        const MOST: usize = 80;
-        let full = self.show_full();
-        match full.char_indices().nth(MOST) {
-            Some((end, _)) => format!("{}…", &full[..end]),
-            None => full,
-        }
+        cut(&self.show_full())
     }
 
     fn show_full(&self) -> String {
@@ -121,5 +116,14 @@ impl Node {
                 format!("{{{}}}", entries.join(", "))
             }
         }
+    }
+}
+
+/// Returns a text as a message shows it, cut where it is long.
+pub(super) fn cut(text: &str) -> String {
+    const MOST: usize = 80;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }

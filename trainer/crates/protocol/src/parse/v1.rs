@@ -37,23 +37,20 @@ pub(super) fn take_peft_config(builder: &mut Builder<'_>, key: &'static Key, ent
     }
     for entry in &entries {
         let path = format!("peft_config.{}", entry.key);
-        match PEFT_CONFIG.iter().find(|key| key.name == entry.key) {
-            Some(key) => {
-                let target = key.stands_for.and_then(keys::find).unwrap_or(key);
-                builder.take(target, &path, &entry.value, entry.place);
-            }
-            None => {
-                let expected: Vec<String> = PEFT_CONFIG
-                    .iter()
-                    .map(|key| format!("`{}`", key.name))
-                    .collect();
-                builder.error(
-                    ConfigError::new(Code::UnknownKey, path, "there is no such key")
-                        .value(entry.value.show())
-                        .with_hint(format!("expected {}", expected.join(", ")))
-                        .at(entry.place),
-                );
-            }
+        if let Some(key) = PEFT_CONFIG.iter().find(|key| key.name == entry.key) {
+            let target = key.stands_for.and_then(keys::find).unwrap_or(key);
+            builder.take(target, &path, &entry.value, entry.place);
+            continue;
         }
+        let expected: Vec<String> = PEFT_CONFIG
+            .iter()
+            .map(|key| format!("`{}`", key.name))
+            .collect();
+        builder.error(
+            ConfigError::new(Code::UnknownKey, path, "there is no such key")
+                .value(entry.value.show())
+                .with_hint(format!("expected {}", expected.join(", ")))
+                .at(entry.place),
+        );
     }
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     error::{Code, ConfigError, ConfigErrors},
-    limits::{MAX_CONFIG_BYTES, MAX_CONFIG_DEPTH, MAX_CONFIG_NODES},
+    limits::{MAX_CONFIG_BYTES, MAX_CONFIG_DEPTH, MAX_CONFIG_KEYS, MAX_CONFIG_NODES},
 };
 
 /// Reads a document whose top is a map. Faults that leave a tree go to `errors`.
@@ -51,7 +51,7 @@ pub(super) fn read_node(
         nodes: 0,
         errors,
     };
-    Ok(reader.document()?)
+    reader.document()
 }
 
 struct Reader<'input, 'errors> {
@@ -69,14 +69,15 @@ fn syntax(reason: impl Into<String>, at: Place) -> ConfigError {
 }
 
 impl<'input> Reader<'input, '_> {
-    fn next(&mut self) -> Result<(Event<'input>, Place), ConfigError> {
+    fn next(&mut self) -> Result<(Event<'input>, Place), ConfigErrors> {
         loop {
             return match self.parser.next_event() {
                 None => Ok((Event::StreamEnd, (0, 0))),
                 Some(Err(error)) => {
                     let at = (error.marker().line(), error.marker().col() + 1);
                     Err(syntax(format!("this is not YAML: {}", error.info()), at)
-                        .with_hint("check the indentation, the colons and the quotes on this line and the one before"))
+                        .with_hint("check the indentation, the colons and the quotes on this line and the one before")
+                        .into())
                 }
                 Some(Ok((event, span))) => match event {
                     Event::Comment(..) => continue,
@@ -86,7 +87,7 @@ impl<'input> Reader<'input, '_> {
         }
     }
 
-    fn document(&mut self) -> Result<Option<Node>, ConfigError> {
+    fn document(&mut self) -> Result<Option<Node>, ConfigErrors> {
         let mut node = None;
         loop {
             let (event, at) = self.next()?;
@@ -96,20 +97,28 @@ impl<'input> Reader<'input, '_> {
                 Event::DocumentStart(..) if node.is_none() => {}
                 Event::DocumentStart(..) => {
                     return Err(syntax("the text holds more than one document", at)
-                        .with_hint("put each configuration into a file of its own"));
+                        .with_hint("put each configuration into a file of its own")
+                        .into());
                 }
                 event => node = Some(self.node(event, at, 0)?),
             }
         }
     }
 
-    fn node(&mut self, event: Event<'input>, at: Place, depth: usize) -> Result<Node, ConfigError> {
+    fn node(
+        &mut self,
+        event: Event<'input>,
+        at: Place,
+        depth: usize,
+    ) -> Result<Node, ConfigErrors> {
         self.nodes += 1;
         if self.nodes > MAX_CONFIG_NODES || depth > MAX_CONFIG_DEPTH {
             let reason = format!(
                 "the configuration has more than {MAX_CONFIG_NODES} values or nests deeper than {MAX_CONFIG_DEPTH}"
             );
-            return Err(ConfigError::new(Code::TooLarge, "", reason).at(Some(at)));
+            return Err(ConfigError::new(Code::TooLarge, "", reason)
+                .at(Some(at))
+                .into());
         }
         match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -155,13 +164,18 @@ impl<'input> Reader<'input, '_> {
                     ..Node::plain("")
                 })
             }
-            _ => Err(syntax("the text ends in the middle of a value", at)),
+            _ => Err(syntax("the text ends in the middle of a value", at).into()),
         }
     }
 
-    fn map(&mut self, depth: usize) -> Result<Vec<Entry>, ConfigError> {
+    fn map(&mut self, depth: usize) -> Result<Vec<Entry>, ConfigErrors> {
         let mut entries: Vec<Entry> = Vec::new();
         loop {
+            if entries.len() > MAX_CONFIG_KEYS {
+                let reason =
+                    format!("the configuration has a map of more than {MAX_CONFIG_KEYS} keys");
+                return Err(ConfigError::new(Code::TooLarge, "", reason).into());
+            }
             let (event, at) = match self.next()? {
                 (Event::MappingEnd, _) => return Ok(entries),
                 next => next,

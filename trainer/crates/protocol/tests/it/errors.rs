@@ -115,6 +115,35 @@ fn a_huge_or_deep_file_is_refused() {
 }
 
 #[test]
+fn hostile_files_are_refused_quickly() {
+    assert!(read(&"[".repeat(500_000)).is_err());
+    assert!(read(&"{a: ".repeat(200_000)).is_err());
+    assert!(read(&format!("{}: 1\n", "k".repeat(900_000))).is_err());
+    let many: String = (0..1_900)
+        .map(|index| format!("unknown_{index}: 1\n"))
+        .collect();
+    assert!(
+        read(&many).expect_err("all are unknown").len()
+            <= run_protocol::limits::MAX_CONFIG_ERRORS + 5
+    );
+    let dots = ("a.".repeat(100_000), serde_json::json!(1));
+    assert!(RunConfig::from_pairs(&[dots].into()).is_err());
+    let numbers: std::collections::BTreeMap<_, _> = (0..50_000)
+        .map(|index| (format!("k{index}"), serde_json::json!(1)))
+        .collect();
+    assert_eq!(
+        RunConfig::from_pairs(&numbers).expect_err("too many").0[0].code,
+        Code::TooLarge
+    );
+}
+
+#[test]
+fn windows_line_ends_and_a_byte_order_mark_are_read() {
+    let text = "\u{feff}model_name_or_path: /m\r\ndataset: d\r\ntemplate: qwen\r\n";
+    assert!(read(text).expect("it is YAML").check().is_ok());
+}
+
+#[test]
 fn an_empty_file_says_what_is_missing() {
     for text in ["", "\n", "# nothing\n", "null\n", "{}"] {
         let parsed = read(text).expect("an empty file has no faults of its own");
@@ -134,8 +163,8 @@ fn an_empty_file_says_what_is_missing() {
 
 #[test]
 fn a_secret_is_not_repeated() {
-    let errors =
-        read("hf_hub_token: hf_abc\nswanlab_api_key: sk_abc\n").expect_err("secrets are refused");
+    let errors = read("hf_hub_token: hf_abc\nswanlab_api_key: sk_abc\nmy_password: abc\n")
+        .expect_err("secrets are refused");
     assert!(!errors.to_string().contains("abc"), "{errors}");
 }
 

@@ -55,7 +55,8 @@ pub struct DataSection {
     pub mask_history: bool,
     /// Learn the prompt too.
     pub train_on_prompt: bool,
-    /// How thinking templates treat an answer without a thought. `None` changes nothing.
+    /// Where thinking templates put an empty thought: `true` into the answer, `false` into the prompt while dropping
+    /// real ones, `None` into the prompt while keeping them.
     pub enable_thinking: Option<bool>,
     /// Keep the thoughts of earlier turns.
     pub preserve_thinking: bool,

@@ -1,6 +1,6 @@
 //! Keys of the sections task, model and data.
 
-use super::{Dialect::Classic, Key, Kind, Section};
+use super::{Dialect::Classic, Effect, Key, Kind, Section};
 use crate::choices::{AttentionKind, Stage, Template};
 
 const CHAT_STAGES: &[&str] = &["sft", "rm", "dpo", "kto", "ppo"];
@@ -40,7 +40,7 @@ pub(super) const KEYS: &[Key] = &[
         Section::Data,
         "val_size",
         Kind::Number,
-        "Held back for evaluation: below 1 a share, above 1 a number of rows",
+        "Held back for evaluation: below 1 a share, from 1 on a number of rows",
     )
     .dialect(Classic)
     .default("0")
@@ -60,7 +60,7 @@ pub(super) const KEYS: &[Key] = &[
         Section::Data,
         "enable_thinking",
         Kind::Bool,
-        "How thinking templates treat an answer without a thought; empty leaves answers as they are",
+        "Where thinking templates put an empty thought: true into the answer, false into the prompt while dropping real ones; empty into the prompt while keeping them",
     )
     .dialect(Classic)
     .optional()
@@ -76,5 +76,8 @@ pub(super) const KEYS: &[Key] = &[
         .optional(),
     Key::new(Section::Data, "tool_format", Kind::Text, "Format of tool calls; empty takes the template's")
         .dialect(Classic)
-        .optional(),
+        .optional()
+    .effect(Effect::Later(
+        "arrives with the other tool formats; the template's own is used now",
+    )),
 ];

@@ -119,9 +119,13 @@ fn hostile_files_are_refused_quickly() {
     assert!(read(&"[".repeat(500_000)).is_err());
     assert!(read(&"{a: ".repeat(200_000)).is_err());
     assert!(read(&format!("{}: 1\n", "k".repeat(900_000))).is_err());
-    let many: String = (0..1_900)
-        .map(|index| format!("unknown_{index}: 1\n"))
+    let many: Vec<String> = (0..1_900)
+        .map(|index| format!("unknown_{index}: 1"))
         .collect();
+    let many = many.join(
+        "
+",
+    );
     assert!(
         read(&many).expect_err("all are unknown").len()
             <= run_protocol::limits::MAX_CONFIG_ERRORS + 5

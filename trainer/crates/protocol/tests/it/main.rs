@@ -1,6 +1,7 @@
 //! The contract, seen from outside the crate.
 
 mod dialects;
+mod documents;
 mod errors;
 mod events;
 mod keys;

@@ -31,7 +31,11 @@ impl MicroBatch {
         ignore_index: i64,
         device: Device,
     ) -> Result<Self, ParallelError> {
-        let valid = || (0_i64..).zip(labels).filter(|(_, label)| **label != ignore_index);
+        let valid = || {
+            (0_i64..)
+                .zip(labels)
+                .filter(|(_, label)| **label != ignore_index)
+        };
         let rows: Vec<i64> = valid().map(|(row, _)| row).collect();
         let valid_labels: Vec<i64> = valid().map(|(_, label)| *label).collect();
         let tensor = |values: &[i64]| -> Result<Tensor, ParallelError> {

@@ -26,12 +26,13 @@ impl ParallelError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Model(error) => error.hint(),
-            Self::Torch(_) if self.is_out_of_memory() => {
-                Some("lower `per_device_train_batch_size` or `cutoff_len`, or use `bf16: true`".into())
-            }
-            Self::OptimizerState { .. } => {
-                Some("resume with the model, adapter and precision that the checkpoint was written with".into())
-            }
+            Self::Torch(_) if self.is_out_of_memory() => Some(
+                "lower `per_device_train_batch_size` or `cutoff_len`, or use `bf16: true`".into(),
+            ),
+            Self::OptimizerState { .. } => Some(
+                "resume with the model, adapter and precision that the checkpoint was written with"
+                    .into(),
+            ),
             Self::Torch(_) => None,
         }
     }
@@ -40,7 +41,9 @@ impl ParallelError {
     pub fn is_out_of_memory(&self) -> bool {
         match self {
             Self::Model(error) => error.is_out_of_memory(),
-            Self::Torch(message) => message.contains("out of memory") || message.contains("can't allocate memory"),
+            Self::Torch(message) => {
+                message.contains("out of memory") || message.contains("can't allocate memory")
+            }
             Self::OptimizerState { .. } => false,
         }
     }

@@ -22,7 +22,12 @@ pub(crate) trait GradientSink {
     fn trainable(&self, unit: Unit) -> Vec<Tensor>;
 
     /// Adds `factor` times the gradients of a unit's parameters, in the order of [`GradientSink::trainable`].
-    fn add(&mut self, unit: Unit, gradients: Vec<Option<Tensor>>, factor: f64) -> Result<(), ParallelError>;
+    fn add(
+        &mut self,
+        unit: Unit,
+        gradients: Vec<Option<Tensor>>,
+        factor: f64,
+    ) -> Result<(), ParallelError>;
 }
 
 /// How a forward and backward are to be run.
@@ -60,11 +65,24 @@ impl Executor<'_> {
             let keeps_graph = needs_input && !self.recomputes;
             let output_td = self.block(index, &input_td, pass, keeps_graph)?;
             hidden_td = output_td.f_detach()?;
-            runs.push(needs_input.then(|| BlockRun { input_td, output_td: keeps_graph.then_some(output_td) }));
+            runs.push(needs_input.then(|| BlockRun {
+                input_td,
+                output_td: keeps_graph.then_some(output_td),
+            }));
         }
-        let mut head = Head::new(self.model, &hidden_td, needs_input, Some(HeadSink { sink: &mut *sink, scale }));
+        let mut head = Head::new(
+            self.model,
+            &hidden_td,
+            needs_input,
+            Some(HeadSink {
+                sink: &mut *sink,
+                scale,
+            }),
+        );
         let sums = objective.run(batch, &mut head)?;
-        let Some(mut gradient_td) = head.into_gradient() else { return Ok(sums) };
+        let Some(mut gradient_td) = head.into_gradient() else {
+            return Ok(sums);
+        };
         drop(hidden_td);
         gradient_td = gradient_td.f_mul_scalar_(scale)?;
         for (index, run) in runs.into_iter().enumerate().rev() {
@@ -135,7 +153,11 @@ impl Executor<'_> {
         }
         let mut gradients = grad(&[&output_td], &[&gradient_td], &inputs, false)?;
         drop(output_td);
-        let input_gradient_td = if needs_input { gradients.pop().flatten() } else { None };
+        let input_gradient_td = if needs_input {
+            gradients.pop().flatten()
+        } else {
+            None
+        };
         sink.add(Unit::Block(index), gradients, 1.0)?;
         Ok(input_gradient_td)
     }
@@ -159,8 +181,19 @@ struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    fn new(model: &'a Model, hidden_td: &'a Tensor, needs_hidden: bool, sink: Option<HeadSink<'a>>) -> Self {
-        Self { model, hidden_td, needs_hidden, sink, gradient_td: None }
+    fn new(
+        model: &'a Model,
+        hidden_td: &'a Tensor,
+        needs_hidden: bool,
+        sink: Option<HeadSink<'a>>,
+    ) -> Self {
+        Self {
+            model,
+            hidden_td,
+            needs_hidden,
+            sink,
+            gradient_td: None,
+        }
     }
 
     fn into_gradient(self) -> Option<Tensor> {
@@ -175,7 +208,9 @@ impl<'a> Head<'a> {
         logits_nv: &Tensor,
         gradient_nv: &Tensor,
     ) -> Result<(), ParallelError> {
-        let Some(target) = &mut self.sink else { return Ok(()) };
+        let Some(target) = &mut self.sink else {
+            return Ok(());
+        };
         let parameters = target.sink.trainable(Unit::Head);
         let mut inputs: Vec<&Tensor> = parameters.iter().collect();
         if self.needs_hidden {
@@ -216,7 +251,10 @@ impl HeadPass for Head<'_> {
         while start < num_rows {
             let end = (start + CHUNK_ROWS).min(num_rows);
             let rows_n = rows.f_narrow(0, start, end - start)?;
-            let hidden_nd = self.hidden_td.f_index_select(0, &rows_n)?.f_set_requires_grad(self.needs_hidden)?;
+            let hidden_nd = self
+                .hidden_td
+                .f_index_select(0, &rows_n)?
+                .f_set_requires_grad(self.needs_hidden)?;
             let logits_nv = {
                 let _guard = self.sink.is_none().then(no_grad_guard);
                 self.model.head(&hidden_nd)?
@@ -227,8 +265,11 @@ impl HeadPass for Head<'_> {
             };
             if let Some(gradient_nv) = gradient_nv {
                 let kind: Kind = logits_nv.kind();
-                let gradient_nv =
-                    if gradient_nv.kind() == kind { gradient_nv } else { gradient_nv.f_to_kind(kind)? };
+                let gradient_nv = if gradient_nv.kind() == kind {
+                    gradient_nv
+                } else {
+                    gradient_nv.f_to_kind(kind)?
+                };
                 self.backward(&rows_n, &hidden_nd, &logits_nv, &gradient_nv)?;
             }
             start = end;

@@ -50,7 +50,10 @@ pub trait HeadPass {
     fn for_each_chunk(
         &mut self,
         rows: &Tensor,
-        visit: &mut dyn FnMut(Tensor, std::ops::Range<i64>) -> Result<Option<Tensor>, ParallelError>,
+        visit: &mut dyn FnMut(
+            Tensor,
+            std::ops::Range<i64>,
+        ) -> Result<Option<Tensor>, ParallelError>,
     ) -> Result<(), ParallelError>;
 }
 
@@ -76,10 +79,15 @@ impl Objective for CrossEntropy {
     }
 
     fn run(&self, batch: &MicroBatch, pass: &mut dyn HeadPass) -> Result<LossSums, ParallelError> {
-        let mut sums = LossSums { weight: self.weight(batch), ..LossSums::default() };
+        let mut sums = LossSums {
+            weight: self.weight(batch),
+            ..LossSums::default()
+        };
         let wants_gradient = pass.wants_gradient();
         pass.for_each_chunk(&batch.valid_rows, &mut |logits_nv, range| {
-            let labels_n = batch.valid_labels.f_narrow(0, range.start, range.end - range.start)?;
+            let labels_n = batch
+                .valid_labels
+                .f_narrow(0, range.start, range.end - range.start)?;
             if self.counts_correct {
                 let hits = logits_nv.f_argmax(-1, false)?.f_eq_tensor(&labels_n)?;
                 sums.num_correct += hits.f_sum(Kind::Double)?.f_double_value(&[])?;
@@ -100,11 +108,17 @@ fn cross_entropy(
     labels_n: &Tensor,
     wants_gradient: bool,
 ) -> Result<(f64, Option<Tensor>), ParallelError> {
-    let kind = if logits_nv.kind() == Kind::Double { Kind::Double } else { Kind::Float };
+    let kind = if logits_nv.kind() == Kind::Double {
+        Kind::Double
+    } else {
+        Kind::Float
+    };
     let labels_n1 = labels_n.f_unsqueeze(-1)?;
     let mut log_probabilities_nv = logits_nv.f_log_softmax(-1, kind)?;
     drop(logits_nv);
-    let picked = log_probabilities_nv.f_gather(-1, &labels_n1, false)?.f_sum(Kind::Double)?;
+    let picked = log_probabilities_nv
+        .f_gather(-1, &labels_n1, false)?
+        .f_sum(Kind::Double)?;
     let loss = -picked.f_double_value(&[])?;
     if !wants_gradient {
         return Ok((loss, None));
@@ -130,7 +144,10 @@ mod tests {
         expected.backward();
         let (loss, gradient) = cross_entropy(logits.detach().copy(), &labels, true).unwrap();
         assert!((loss - expected.double_value(&[])).abs() < 1e-12);
-        let difference = (gradient.unwrap() - logits.grad()).abs().max().double_value(&[]);
+        let difference = (gradient.unwrap() - logits.grad())
+            .abs()
+            .max()
+            .double_value(&[]);
         assert!(difference < 1e-12, "{difference}");
         let (again, none) = cross_entropy(logits.detach().copy(), &labels, false).unwrap();
         assert!((again - loss).abs() < 1e-12 && none.is_none());

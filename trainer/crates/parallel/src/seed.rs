@@ -2,7 +2,9 @@
 
 /// Returns the seed of dropout for one micro-batch, so that a resumed run draws what an unbroken one does.
 pub fn dropout_seed(seed: u64, step: u64, micro_batch: usize, rank: usize) -> u64 {
-    [step, micro_batch as u64, rank as u64].into_iter().fold(mix(seed), |state, part| mix(state ^ mix(part)))
+    [step, micro_batch as u64, rank as u64]
+        .into_iter()
+        .fold(mix(seed), |state, part| mix(state ^ mix(part)))
 }
 
 /// `SplitMix64`'s finalizer: spreads every bit over all.

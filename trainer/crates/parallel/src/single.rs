@@ -69,26 +69,54 @@ pub struct Single {
 
 impl Single {
     /// Takes a loaded model whose trainable parameters are to be optimized.
-    pub fn new(model: Model, optimizer: OptimizerOptions, options: RunOptions) -> Result<Self, ParallelError> {
+    pub fn new(
+        model: Model,
+        optimizer: OptimizerOptions,
+        options: RunOptions,
+    ) -> Result<Self, ParallelError> {
         let mut groups = vec![
-            ParameterGroup { name: "decay", weight_decay: optimizer.weight_decay, num_elements: 0 },
-            ParameterGroup { name: "no_decay", weight_decay: 0.0, num_elements: 0 },
+            ParameterGroup {
+                name: "decay",
+                weight_decay: optimizer.weight_decay,
+                num_elements: 0,
+            },
+            ParameterGroup {
+                name: "no_decay",
+                weight_decay: 0.0,
+                num_elements: 0,
+            },
         ];
         let slots = Slots::of(&model, &mut groups)?;
         let num_updates = Tensor::f_zeros([], (Kind::Float, model.device()))?;
-        Ok(Self { model, slots, groups, optimizer, options, num_updates })
+        Ok(Self {
+            model,
+            slots,
+            groups,
+            optimizer,
+            options,
+            num_updates,
+        })
     }
 
     fn executor(&self) -> Executor<'_> {
-        Executor { model: &self.model, recomputes: self.options.activation_checkpointing }
+        Executor {
+            model: &self.model,
+            recomputes: self.options.activation_checkpointing,
+        }
     }
 
     /// Returns the optimizer's tensors by the names that they have in files.
     fn state(&self) -> Vec<(String, Tensor)> {
         let mut tensors = vec![("num_updates".to_owned(), self.num_updates.shallow_clone())];
         for slot in &self.slots.slots {
-            tensors.push((format!("exp_avg.{}", slot.name), slot.exp_avg.shallow_clone()));
-            tensors.push((format!("exp_avg_sq.{}", slot.name), slot.exp_avg_sq.shallow_clone()));
+            tensors.push((
+                format!("exp_avg.{}", slot.name),
+                slot.exp_avg.shallow_clone(),
+            ));
+            tensors.push((
+                format!("exp_avg_sq.{}", slot.name),
+                slot.exp_avg_sq.shallow_clone(),
+            ));
         }
         tensors
     }
@@ -96,7 +124,11 @@ impl Single {
     /// Returns a parameter's gradient as it is now, for tests.
     #[doc(hidden)]
     pub fn gradient(&self, name: &str) -> Option<&Tensor> {
-        self.slots.slots.iter().find(|slot| slot.name == name).and_then(|slot| slot.gradient.as_ref())
+        self.slots
+            .slots
+            .iter()
+            .find(|slot| slot.name == name)
+            .and_then(|slot| slot.gradient.as_ref())
     }
 }
 
@@ -107,7 +139,11 @@ impl Slots {
         let mut by_unit = HashMap::new();
         for unit in model.units() {
             let mut indices = Vec::new();
-            let tied = if unit == Unit::Head { model.tied_weight() } else { None };
+            let tied = if unit == Unit::Head {
+                model.tied_weight()
+            } else {
+                None
+            };
             let parameters = model.parameters(unit).into_iter().chain(tied);
             for parameter in parameters.filter(|parameter| parameter.is_trainable) {
                 let index = match by_name.get(&parameter.name) {
@@ -117,8 +153,14 @@ impl Slots {
                         groups[group].num_elements += parameter.tensor.numel() as u64;
                         by_name.insert(parameter.name.clone(), slots.len());
                         slots.push(Slot {
-                            exp_avg: parameter.tensor.f_zeros_like()?.f_set_requires_grad(false)?,
-                            exp_avg_sq: parameter.tensor.f_zeros_like()?.f_set_requires_grad(false)?,
+                            exp_avg: parameter
+                                .tensor
+                                .f_zeros_like()?
+                                .f_set_requires_grad(false)?,
+                            exp_avg_sq: parameter
+                                .tensor
+                                .f_zeros_like()?
+                                .f_set_requires_grad(false)?,
                             name: parameter.name,
                             leaf: parameter.tensor,
                             gradient: None,
@@ -135,7 +177,10 @@ impl Slots {
     }
 
     fn gradients(&self) -> Vec<&Tensor> {
-        self.slots.iter().filter_map(|slot| slot.gradient.as_ref()).collect()
+        self.slots
+            .iter()
+            .filter_map(|slot| slot.gradient.as_ref())
+            .collect()
     }
 
     fn drop_gradients(&mut self) {
@@ -148,14 +193,26 @@ impl Slots {
 impl GradientSink for Slots {
     fn trainable(&self, unit: Unit) -> Vec<Tensor> {
         let indices = self.by_unit.get(&unit).map_or(&[][..], Vec::as_slice);
-        indices.iter().map(|index| self.slots[*index].leaf.shallow_clone()).collect()
+        indices
+            .iter()
+            .map(|index| self.slots[*index].leaf.shallow_clone())
+            .collect()
     }
 
-    fn add(&mut self, unit: Unit, gradients: Vec<Option<Tensor>>, factor: f64) -> Result<(), ParallelError> {
+    fn add(
+        &mut self,
+        unit: Unit,
+        gradients: Vec<Option<Tensor>>,
+        factor: f64,
+    ) -> Result<(), ParallelError> {
         let _guard = no_grad_guard();
-        let Some(indices) = self.by_unit.get(&unit) else { return Ok(()) };
+        let Some(indices) = self.by_unit.get(&unit) else {
+            return Ok(());
+        };
         for (index, gradient) in indices.iter().zip(gradients) {
-            let Some(mut gradient) = gradient else { continue };
+            let Some(mut gradient) = gradient else {
+                continue;
+            };
             let slot = &mut self.slots[*index];
             #[expect(clippy::float_cmp, reason = "1 means: not scaled")]
             if factor != 1.0 {
@@ -183,10 +240,21 @@ impl Strategy for Single {
             if objective.weight(batch) <= 0.0 {
                 continue;
             }
-            let pass = self.model.pass(&batch.position_ids, &batch.segment_lengths)?;
+            let pass = self
+                .model
+                .pass(&batch.position_ids, &batch.segment_lengths)?;
             let pass = pass.with_dropout(dropout_seed(self.options.seed, step, index, 0));
-            let executor = Executor { model: &self.model, recomputes: self.options.activation_checkpointing };
-            sums.add(executor.forward_backward(batch, &pass, objective, 1.0 / total_weight, &mut self.slots)?);
+            let executor = Executor {
+                model: &self.model,
+                recomputes: self.options.activation_checkpointing,
+            };
+            sums.add(executor.forward_backward(
+                batch,
+                &pass,
+                objective,
+                1.0 / total_weight,
+                &mut self.slots,
+            )?);
         }
         Ok(sums)
     }
@@ -200,8 +268,14 @@ impl Strategy for Single {
         if batch.is_empty() {
             return Ok(LossSums::default());
         }
-        let pass = self.model.pass(&batch.position_ids, &batch.segment_lengths)?;
-        let pass = if view == ModelView::Base { pass.without_adapters() } else { pass };
+        let pass = self
+            .model
+            .pass(&batch.position_ids, &batch.segment_lengths)?;
+        let pass = if view == ModelView::Base {
+            pass.without_adapters()
+        } else {
+            pass
+        };
         self.executor().forward(batch, &pass, objective)
     }
 
@@ -216,8 +290,9 @@ impl Strategy for Single {
 
     fn update(&mut self, learning_rates: &[f64]) -> Result<(), ParallelError> {
         let _guard = no_grad_guard();
-        let _ = self.num_updates.f_add_scalar_(1)?;
-        for (group, (settings, learning_rate)) in self.groups.iter().zip(learning_rates).enumerate() {
+        drop(self.num_updates.f_add_scalar_(1)?);
+        for (group, (settings, learning_rate)) in self.groups.iter().zip(learning_rates).enumerate()
+        {
             let slots: Vec<(&Slot, &Tensor)> = self
                 .slots
                 .slots
@@ -226,7 +301,9 @@ impl Strategy for Single {
                 .filter_map(|slot| slot.gradient.as_ref().map(|gradient| (slot, gradient)))
                 .collect();
             let steps: Vec<&Tensor> = vec![&self.num_updates; slots.len()];
-            let column = |pick: fn(&Slot) -> &Tensor| slots.iter().map(|(slot, _)| pick(slot)).collect::<Vec<_>>();
+            let column = |pick: fn(&Slot) -> &Tensor| {
+                slots.iter().map(|(slot, _)| pick(slot)).collect::<Vec<_>>()
+            };
             let gradients: Vec<&Tensor> = slots.iter().map(|(_, gradient)| *gradient).collect();
             fused_adamw(
                 &column(|slot| &slot.leaf),

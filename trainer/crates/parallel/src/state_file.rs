@@ -25,11 +25,18 @@ pub(crate) fn read(path: &Path, targets: Vec<(String, Tensor)>) -> Result<(), Pa
     }
     for (name, mut target) in targets {
         let refuse = |message: String| ParallelError::OptimizerState { message };
-        let shape = file.shape(&name).ok_or_else(|| refuse(format!("lacks `{name}`")))?;
+        let shape = file
+            .shape(&name)
+            .ok_or_else(|| refuse(format!("lacks `{name}`")))?;
         if shape != target.size() {
-            return Err(refuse(format!("has `{name}` with the shape {shape:?}, expected {:?}", target.size())));
+            return Err(refuse(format!(
+                "has `{name}` with the shape {shape:?}, expected {:?}",
+                target.size()
+            )));
         }
-        target.f_copy_(&file.read(&name)?).map_err(ModelError::from)?;
+        target
+            .f_copy_(&file.read(&name)?)
+            .map_err(ModelError::from)?;
     }
     Ok(())
 }

@@ -1,0 +1,5 @@
+//! The strategies against reference numbers and against themselves.
+
+mod exactness;
+mod support;
+mod training;

@@ -1,10 +1,13 @@
 //! Keys of the sections method and preference.
 
-use super::{Dialect::Classic, Key, Kind, Section};
+use super::{Dialect::Classic, Effect, Key, Kind, Section};
 use crate::choices::{FinetuningType, PrefLoss};
 
 const LORA: &[&str] = &["lora"];
 const FREEZE: &[&str] = &["freeze"];
+const LORA_PLUS: Effect =
+    Effect::Later("arrives with parameter groups; every matrix has one learning rate now");
+const WHOLE_MODULES: Effect = Effect::Later("arrives with whole modules beside an adapter");
 
 pub(super) const KEYS: &[Key] = &[
     method(
@@ -44,14 +47,16 @@ pub(super) const KEYS: &[Key] = &[
         "Learning rate of the B matrices over that of A; empty turns LoRA+ off",
     )
     .optional()
-    .above(0.0),
+    .above(0.0)
+    .effect(LORA_PLUS),
     lora(
         "loraplus_lr_embedding",
         Kind::Number,
         "Learning rate of embedding adapters under LoRA+",
     )
     .default("1e-6")
-    .above(0.0),
+    .above(0.0)
+    .effect(LORA_PLUS),
     lora(
         "create_new_adapter",
         Kind::Bool,
@@ -62,7 +67,8 @@ pub(super) const KEYS: &[Key] = &[
         "additional_target",
         Kind::Names,
         "Modules trained and saved whole beside the adapter",
-    ),
+    )
+    .effect(WHOLE_MODULES),
     freeze(
         "freeze_trainable_layers",
         Kind::Integer,

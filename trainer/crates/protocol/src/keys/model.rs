@@ -47,7 +47,8 @@ pub(super) const KEYS: &[Key] = &[
     .at_least(0.0),
     Key::new(Section::Data, "eval_on_each_dataset", Kind::Bool, "Evaluate each dataset by itself")
         .dialect(Classic)
-        .default("false"),
+        .default("false")
+    .effect(Effect::Later("arrives with evaluation by dataset; one loss is computed over all of them now")),
     Key::new(Section::Data, "mask_history", Kind::Bool, "Learn the last answer of a conversation only")
         .dialect(Classic)
         .default("false")

@@ -1,5 +1,6 @@
 //! The exact texts of combinations that cannot be.
 
+use proptest::prelude::*;
 use run_protocol::{Facts, RunConfig};
 
 use crate::support::{SOUND, reasons, sound_with};
@@ -86,6 +87,27 @@ fn missing_model_and_data_have_their_texts() {
     ] {
         assert!(found.iter().any(|reason| reason == text), "{found:?}");
     }
+}
+
+proptest! {
+    #[test]
+    fn meshes_whose_sizes_multiply_to_the_world_are_accepted(
+        (replicate, shard, context, data) in (1_usize..9, 1_usize..9, 1_usize..9, 1_usize..9)
+    ) {
+        let world = replicate * shard;
+        let lines = format!("mp_replicate_size: {replicate}\nmp_shard_size: {shard}\ncp_size: {context}\ndp_size: {data}\ndist_config: {{name: fsdp2}}\n");
+        let found = with_world(&lines, world);
+        let is_refused = found.iter().any(|reason| reason.contains("world_size"));
+        prop_assert_eq!(is_refused, context * data != world, "{:?}", found);
+        let left_out = with_world(&format!("mp_replicate_size: {replicate}\ndist_config: {{name: fsdp2}}\n"), world);
+        prop_assert!(!left_out.iter().any(|reason| reason.contains("world_size")));
+    }
+}
+
+#[test]
+fn several_ranks_without_an_engine_are_ddp() {
+    assert_eq!(with_world("", 2), ["arrives with the distributed engine"]);
+    assert_eq!(with_world("", 1), Vec::<String>::new());
 }
 
 fn with_world(lines: &str, world_size: usize) -> Vec<String> {

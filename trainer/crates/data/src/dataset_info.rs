@@ -104,9 +104,16 @@ impl DatasetInfo {
     /// Reads `dataset_info.json` of `dir`.
     pub fn load(dir: &Path) -> Result<Self, DataError> {
         let path = dir.join(FILE_NAME);
-        let bytes = std::fs::read(&path).map_err(|source| DataError::Open { path: path.clone(), source })?;
-        let descriptions = serde_json::from_slice(&bytes).map_err(|error| DataError::json(&path, &error))?;
-        Ok(Self { dir: dir.into(), descriptions })
+        let bytes = std::fs::read(&path).map_err(|source| DataError::Open {
+            path: path.clone(),
+            source,
+        })?;
+        let descriptions =
+            serde_json::from_slice(&bytes).map_err(|error| DataError::json(&path, &error))?;
+        Ok(Self {
+            dir: dir.into(),
+            descriptions,
+        })
     }
 
     /// Returns the names, in the order of the file.
@@ -117,7 +124,10 @@ impl DatasetInfo {
     /// Returns the description of dataset `name`.
     pub fn describe(&self, name: &str) -> Result<DatasetDescription, DataError> {
         let Some(description) = self.descriptions.get(name) else {
-            return Err(DataError::UndefinedDataset { name: name.into(), known: self.names().map(Into::into).collect() });
+            return Err(DataError::UndefinedDataset {
+                name: name.into(),
+                known: self.names().map(Into::into).collect(),
+            });
         };
         let reader = Reader { name, description };
         let columns = Columns::read(reader.map("columns")?);
@@ -145,7 +155,9 @@ impl DatasetDescription {
             Source::File(path) => Ok(path),
             Source::Remote { key, location } => Err(DataError::Description {
                 name: self.name.clone(),
-                reason: format!("it lies at `{location}` (`{key}`), and nothing is fetched from the network"),
+                reason: format!(
+                    "it lies at `{location}` (`{key}`), and nothing is fetched from the network"
+                ),
                 hint: Some("download it, and describe the file with `file_name`".into()),
             }),
         }
@@ -154,7 +166,11 @@ impl DatasetDescription {
     /// Refuses what is not read yet.
     pub fn check_supported(&self) -> Result<(), DataError> {
         let later = |reason: &str, hint: &str| {
-            Err(DataError::Description { name: self.name.clone(), reason: reason.into(), hint: Some(hint.into()) })
+            Err(DataError::Description {
+                name: self.name.clone(),
+                reason: reason.into(),
+                hint: Some(hint.into()),
+            })
         };
         if self.formatting == Formatting::OpenAi {
             return later(
@@ -163,7 +179,10 @@ impl DatasetDescription {
             );
         }
         if self.columns.has_media {
-            return later("images, videos and audios come later", "leave these columns out to train on the text alone");
+            return later(
+                "images, videos and audios come later",
+                "leave these columns out to train on the text alone",
+            );
         }
         Ok(())
     }
@@ -228,12 +247,22 @@ impl<'a> Reader<'a> {
             None | Some("alpaca") => Ok(Formatting::Alpaca),
             Some("sharegpt") => Ok(Formatting::Sharegpt),
             Some("openai") => Ok(Formatting::OpenAi),
-            Some(other) => self.wrong("formatting", &other.into(), "`alpaca`, `sharegpt` or `openai`"),
+            Some(other) => self.wrong(
+                "formatting",
+                &other.into(),
+                "`alpaca`, `sharegpt` or `openai`",
+            ),
         }
     }
 
     fn source(&self, dir: &Path) -> Result<Source, DataError> {
-        for key in ["hf_hub_url", "ms_hub_url", "om_hub_url", "script_url", "cloud_file_name"] {
+        for key in [
+            "hf_hub_url",
+            "ms_hub_url",
+            "om_hub_url",
+            "script_url",
+            "cloud_file_name",
+        ] {
             if let Some(location) = self.text(key)? {
                 return Ok(Source::Remote { key, location });
             }
@@ -243,13 +272,17 @@ impl<'a> Reader<'a> {
             None => Err(DataError::Description {
                 name: self.name.into(),
                 reason: "`file_name` is missing".into(),
-                hint: Some(format!("name the file with the rows, relative to the folder of `{FILE_NAME}`")),
+                hint: Some(format!(
+                    "name the file with the rows, relative to the folder of `{FILE_NAME}`"
+                )),
             }),
         }
     }
 
     fn unknown_keys(&self) -> Vec<String> {
         let keys = self.description.as_object().into_iter().flat_map(Map::keys);
-        keys.filter(|key| !KEYS.contains(&key.as_str())).cloned().collect()
+        keys.filter(|key| !KEYS.contains(&key.as_str()))
+            .cloned()
+            .collect()
     }
 }

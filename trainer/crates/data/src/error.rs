@@ -165,13 +165,23 @@ impl DataError {
     /// Makes the error of `path` out of what the parser said.
     pub(crate) fn json(path: &std::path::Path, error: &serde_json::Error) -> Self {
         if error.is_io() {
-            let source = error.io_error_kind().map_or_else(|| std::io::Error::other("reading failed"), Into::into);
-            return Self::Open { path: path.into(), source };
+            let source = error
+                .io_error_kind()
+                .map_or_else(|| std::io::Error::other("reading failed"), Into::into);
+            return Self::Open {
+                path: path.into(),
+                source,
+            };
         }
         let (line, column) = (error.line(), error.column());
         let text = error.to_string();
         let place = format!(" at line {line} column {column}");
-        Self::Json { path: path.into(), line, column, reason: text.strip_suffix(&place).unwrap_or(&text).into() }
+        Self::Json {
+            path: path.into(),
+            line,
+            column,
+            reason: text.strip_suffix(&place).unwrap_or(&text).into(),
+        }
     }
 
     /// Moves the place of a JSON error down by the lines that were read before.

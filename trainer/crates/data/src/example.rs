@@ -56,7 +56,11 @@ impl Example {
 
     /// Returns the number of tokens that some earlier token has to predict and that are learned.
     pub fn num_valid_tokens(&self) -> usize {
-        self.labels.iter().skip(1).filter(|&&label| label != IGNORED).count()
+        self.labels
+            .iter()
+            .skip(1)
+            .filter(|&&label| label != IGNORED)
+            .count()
     }
 
     /// Joins the turns, each cut to what is left of `cutoff_len`; turns that find nothing left are dropped.
@@ -88,7 +92,8 @@ impl Example {
 
     fn extend(&mut self, ids: &[u32], is_learned: bool) {
         let ids = ids.iter().map(|&id| i32::try_from(id).unwrap_or(i32::MAX));
-        self.labels.extend(ids.clone().map(|id| if is_learned { id } else { IGNORED }));
+        self.labels
+            .extend(ids.clone().map(|id| if is_learned { id } else { IGNORED }));
         self.input_ids.extend(ids);
     }
 }
@@ -110,7 +115,11 @@ pub fn infer_seqlen(source_len: usize, target_len: usize, cutoff_len: usize) -> 
 }
 
 /// Returns `whole * (part / total)`, rounded down after 64-bit float arithmetic, as the reference computes it.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "lengths are small and not negative")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "lengths are small and not negative"
+)]
 fn proportion(whole: usize, part: usize, total: usize) -> usize {
     (whole as f64 * (part as f64 / total as f64)) as usize
 }
@@ -136,7 +145,10 @@ mod tests {
 
     fn turns() -> impl Strategy<Value = Vec<Turn>> {
         let ids = || proptest::collection::vec(0..9_u32, 1..40);
-        proptest::collection::vec((ids(), ids()).prop_map(|(source, target)| Turn { source, target }), 1..6)
+        proptest::collection::vec(
+            (ids(), ids()).prop_map(|(source, target)| Turn { source, target }),
+            1..6,
+        )
     }
 
     proptest! {

@@ -25,6 +25,8 @@ pub use error::DataError;
 pub use example::{Example, ExampleOptions};
 pub use listing::{DatasetEntry, count_rows, list_datasets, preview_rows};
 pub use order::{RowOrder, Sampler, SamplerState, StepRows, eval_batches};
-pub use prepare::{DroppedRows, PrepareOptions, Prepared, PrepareReport, Progress, prepare_sft, today};
+pub use prepare::{
+    DroppedRows, PrepareOptions, PrepareReport, Prepared, Progress, prepare_sft, today,
+};
 pub use template::{ChatTemplate, TemplateOptions};
 pub use tokenizer::Tokenizer;

@@ -29,16 +29,27 @@ pub struct DatasetEntry {
 /// Lists the datasets of `dir`, in the order of `dataset_info.json`. No row is read.
 pub fn list_datasets(dir: &Path) -> Result<Vec<DatasetEntry>, DataError> {
     let info = DatasetInfo::load(dir)?;
-    Ok(info.names().map(|name| entry(name, info.describe(name))).collect())
+    Ok(info
+        .names()
+        .map(|name| entry(name, info.describe(name)))
+        .collect())
 }
 
 /// Counts the rows of dataset `name` of `dir` without keeping them.
 pub fn count_rows(dir: &Path, name: &str) -> Result<usize, DataError> {
-    files(dir, name)?.iter().map(|file| source::count(file)).sum()
+    files(dir, name)?
+        .iter()
+        .map(|file| source::count(file))
+        .sum()
 }
 
 /// Returns the raw rows `offset` … `offset + limit` of dataset `name`, reading no further.
-pub fn preview_rows(dir: &Path, name: &str, offset: usize, limit: usize) -> Result<Vec<Value>, DataError> {
+pub fn preview_rows(
+    dir: &Path,
+    name: &str,
+    offset: usize,
+    limit: usize,
+) -> Result<Vec<Value>, DataError> {
     let mut rows = Vec::new();
     let mut row = 0;
     for file in files(dir, name)? {
@@ -80,7 +91,11 @@ fn entry(name: &str, description: Result<DatasetDescription, DataError>) -> Data
             entry.path = Some(path.clone());
         }
         let files = source::files(description.local_path()?)?;
-        entry.size_bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum();
+        entry.size_bytes = files
+            .iter()
+            .filter_map(|file| file.metadata().ok())
+            .map(|metadata| metadata.len())
+            .sum();
         description.check_supported()
     });
     if let Err(error) = checked {

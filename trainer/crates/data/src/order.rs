@@ -24,11 +24,21 @@ impl RowOrder {
     /// Describes the order of `num_rows` rows taken `global_batch_size` at a time.
     ///
     /// Fewer rows than a global batch are fine: each epoch is then one short step.
-    pub fn new(num_rows: usize, global_batch_size: usize, seed: u64, shuffle: bool) -> Result<Self, DataError> {
+    pub fn new(
+        num_rows: usize,
+        global_batch_size: usize,
+        seed: u64,
+        shuffle: bool,
+    ) -> Result<Self, DataError> {
         if num_rows == 0 {
             return Err(DataError::NoRows);
         }
-        Ok(Self { num_rows, global_batch_size: global_batch_size.max(1), seed, shuffle })
+        Ok(Self {
+            num_rows,
+            global_batch_size: global_batch_size.max(1),
+            seed,
+            shuffle,
+        })
     }
 
     /// Returns the number of optimizer steps of an epoch, the last short one included.
@@ -37,7 +47,11 @@ impl RowOrder {
     }
 
     /// Returns the number of optimizer steps of a run: `max_steps` where given, else `num_train_epochs` of them, rounded up.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of steps is small and not negative")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a number of steps is small and not negative"
+    )]
     pub fn total_steps(&self, num_train_epochs: f64, max_steps: Option<u64>) -> u64 {
         match max_steps {
             Some(steps) if steps > 0 => steps,
@@ -51,8 +65,12 @@ impl RowOrder {
         let round = (micro_batch_size * dp_size).max(1);
         let rounds_per_epoch = self.num_rows.div_ceil(round) as u64;
         let rounds_per_step = self.global_batch_size.div_ceil(round) as u64;
-        let (epoch, step) = (steps / self.steps_per_epoch(), steps % self.steps_per_epoch());
-        epoch as f64 + (step * rounds_per_step).min(rounds_per_epoch) as f64 / rounds_per_epoch as f64
+        let (epoch, step) = (
+            steps / self.steps_per_epoch(),
+            steps % self.steps_per_epoch(),
+        );
+        epoch as f64
+            + (step * rounds_per_step).min(rounds_per_epoch) as f64 / rounds_per_epoch as f64
     }
 
     /// Returns the rows of epoch `epoch` (from 0) in the order they are taken.
@@ -116,13 +134,23 @@ pub struct StepRows {
 impl StepRows {
     /// Returns the micro-batches of one rank: the step's rows cut into pieces of `micro_batch_size`, dealt in turn to the
     /// `dp_size` ranks. All ranks get the same number of micro-batches; where no rows are left theirs are empty.
-    pub fn micro_batches(&self, micro_batch_size: usize, rank: usize, dp_size: usize) -> Vec<Vec<usize>> {
+    pub fn micro_batches(
+        &self,
+        micro_batch_size: usize,
+        rank: usize,
+        dp_size: usize,
+    ) -> Vec<Vec<usize>> {
         deal(&self.rows, micro_batch_size, rank, dp_size)
     }
 }
 
 /// Returns the batches of one rank for an evaluation over all `num_rows` rows in their order, dealt as training's are.
-pub fn eval_batches(num_rows: usize, batch_size: usize, rank: usize, dp_size: usize) -> Vec<Vec<usize>> {
+pub fn eval_batches(
+    num_rows: usize,
+    batch_size: usize,
+    rank: usize,
+    dp_size: usize,
+) -> Vec<Vec<usize>> {
     let rows: Vec<usize> = (0..num_rows).collect();
     deal(&rows, batch_size, rank, dp_size)
 }
@@ -131,7 +159,13 @@ fn deal(rows: &[usize], batch_size: usize, rank: usize, dp_size: usize) -> Vec<V
     let (batch_size, dp_size) = (batch_size.max(1), dp_size.max(1));
     let rounds = rows.len().div_ceil(batch_size).div_ceil(dp_size);
     let batches: Vec<&[usize]> = rows.chunks(batch_size).collect();
-    (0..rounds).map(|round| batches.get(round * dp_size + rank).map_or_else(Vec::new, |batch| batch.to_vec())).collect()
+    (0..rounds)
+        .map(|round| {
+            batches
+                .get(round * dp_size + rank)
+                .map_or_else(Vec::new, |batch| batch.to_vec())
+        })
+        .collect()
 }
 
 /// Where a [`Sampler`] stands; kept in a checkpoint.
@@ -156,16 +190,27 @@ impl Sampler {
     /// Starts at the first row of the first epoch.
     pub fn new(order: RowOrder) -> Self {
         let permutation = order.permutation(0);
-        Self { order, state: SamplerState::default(), permutation }
+        Self {
+            order,
+            state: SamplerState::default(),
+            permutation,
+        }
     }
 
     /// Goes on where `state` was taken.
     pub fn resume(order: RowOrder, state: SamplerState) -> Result<Self, DataError> {
         if state.row_offset > order.num_rows {
-            return Err(DataError::SamplerState { row_offset: state.row_offset, num_rows: order.num_rows });
+            return Err(DataError::SamplerState {
+                row_offset: state.row_offset,
+                num_rows: order.num_rows,
+            });
         }
         let permutation = order.permutation(state.epoch);
-        Ok(Self { order, state, permutation })
+        Ok(Self {
+            order,
+            state,
+            permutation,
+        })
     }
 
     /// Returns the order that it walks through.
@@ -181,12 +226,151 @@ impl Sampler {
     /// Takes the rows of the next optimizer step.
     pub fn next_step(&mut self) -> StepRows {
         if self.state.row_offset >= self.permutation.len() {
-            self.state = SamplerState { epoch: self.state.epoch + 1, row_offset: 0 };
+            self.state = SamplerState {
+                epoch: self.state.epoch + 1,
+                row_offset: 0,
+            };
             self.permutation = self.order.permutation(self.state.epoch);
         }
         let start = self.state.row_offset;
         let end = (start + self.order.global_batch_size).min(self.permutation.len());
         self.state.row_offset = end;
-        StepRows { epoch: self.state.epoch, rows: self.permutation[start..end].to_vec() }
+        StepRows {
+            epoch: self.state.epoch,
+            rows: self.permutation[start..end].to_vec(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn an_epoch_ends_with_a_short_step() {
+        let order = RowOrder::new(10, 4, 1, false).expect("there are rows");
+        assert_eq!(order.steps_per_epoch(), 3);
+        let mut sampler = Sampler::new(order);
+        let steps: Vec<_> = (0..4).map(|_| sampler.next_step()).collect();
+        assert_eq!(steps[0].rows, [0, 1, 2, 3]);
+        assert_eq!(
+            steps[2],
+            StepRows {
+                epoch: 0,
+                rows: vec![8, 9]
+            }
+        );
+        assert_eq!(
+            steps[3],
+            StepRows {
+                epoch: 1,
+                rows: vec![0, 1, 2, 3]
+            }
+        );
+    }
+
+    #[test]
+    fn steps_and_epochs_are_counted_as_hugging_face_does() {
+        // 200 rows, batch 2, accumulation 4: 100 batches and 25 steps an epoch.
+        let order = RowOrder::new(200, 8, 42, true).expect("there are rows");
+        assert_eq!(order.total_steps(3.0, None), 75);
+        assert_eq!(order.total_steps(0.5, None), 13);
+        assert_eq!(order.total_steps(3.0, Some(40)), 40);
+        assert!((order.epoch_after(1, 2, 1) - 0.04).abs() < 1e-12);
+        assert!((order.epoch_after(40, 2, 1) - 1.6).abs() < 1e-12);
+        // 10 rows, batch 2, accumulation 2: 5 batches, steps of 2, 2 and 1.
+        let order = RowOrder::new(10, 4, 42, true).expect("there are rows");
+        assert!((order.epoch_after(2, 2, 1) - 0.8).abs() < 1e-12);
+        assert!((order.epoch_after(3, 2, 1) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn fewer_rows_than_a_batch_are_one_short_step() {
+        let order = RowOrder::new(3, 8, 42, true).expect("there are rows");
+        assert_eq!(order.steps_per_epoch(), 1);
+        let step = Sampler::new(order).next_step();
+        assert_eq!(step.rows.len(), 3);
+        assert_eq!(
+            step.micro_batches(2, 0, 1)
+                .iter()
+                .map(Vec::len)
+                .collect::<Vec<_>>(),
+            [2, 1]
+        );
+        assert!(RowOrder::new(0, 8, 42, true).is_err());
+    }
+
+    #[test]
+    fn the_order_is_fixed_for_all_time() {
+        let order = RowOrder::new(8, 8, 42, true).expect("there are rows");
+        assert_eq!(order.permutation(0), [2, 4, 3, 0, 6, 5, 7, 1]);
+        assert_ne!(order.permutation(1), order.permutation(0));
+    }
+
+    #[test]
+    fn a_state_beyond_the_rows_is_refused() {
+        let order = RowOrder::new(8, 8, 42, true).expect("there are rows");
+        let error = Sampler::resume(
+            order,
+            SamplerState {
+                epoch: 0,
+                row_offset: 9,
+            },
+        )
+        .expect_err("too far");
+        assert_eq!(
+            error.to_string(),
+            "the checkpoint stands at row 9, but there are 8 rows"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn every_epoch_takes_every_row_once(rows in 1..200_usize, batch in 1..40_usize, seed: u64, shuffle: bool) {
+            let order = RowOrder::new(rows, batch, seed, shuffle).expect("there are rows");
+            let steps = order.steps_per_epoch();
+            let mut sampler = Sampler::new(order);
+            for epoch in 0..3 {
+                let mut seen: Vec<usize> = Vec::new();
+                for _ in 0..steps {
+                    let step = sampler.next_step();
+                    prop_assert_eq!(step.epoch, epoch);
+                    seen.extend(step.rows);
+                }
+                prop_assert_eq!(seen.is_sorted(), !shuffle || seen.is_sorted());
+                seen.sort_unstable();
+                prop_assert_eq!(seen, (0..rows).collect::<Vec<_>>());
+            }
+        }
+
+        #[test]
+        fn a_resumed_sampler_goes_on_exactly(rows in 1..100_usize, batch in 1..30_usize, seed: u64, stop in 0..20_usize) {
+            let order = RowOrder::new(rows, batch, seed, true).expect("there are rows");
+            let mut unbroken = Sampler::new(order.clone());
+            for _ in 0..stop {
+                unbroken.next_step();
+            }
+            let saved = serde_json::to_string(&unbroken.state()).expect("it is plain");
+            let mut resumed = Sampler::resume(order, serde_json::from_str(&saved).expect("it was just written")).expect("it fits");
+            for _ in 0..12 {
+                prop_assert_eq!(unbroken.next_step(), resumed.next_step());
+            }
+        }
+
+        #[test]
+        fn the_rows_of_a_step_do_not_depend_on_the_ranks(rows in 1..60_usize, micro in 1..6_usize, dp in 1..6_usize) {
+            let step = StepRows { epoch: 0, rows: (0..rows).collect() };
+            let dealt: Vec<_> = (0..dp).map(|rank| step.micro_batches(micro, rank, dp)).collect();
+            let rounds = dealt[0].len();
+            prop_assert!(dealt.iter().all(|batches| batches.len() == rounds));
+            let mut joined: Vec<usize> = Vec::new();
+            for round in 0..rounds {
+                joined.extend(dealt.iter().flat_map(|batches| batches[round].iter().copied()));
+            }
+            prop_assert_eq!(joined, step.rows);
+            prop_assert!(dealt.iter().flatten().all(|batch| batch.len() <= micro));
+        }
     }
 }

@@ -67,8 +67,6 @@ pub struct PrepareReport {
     pub num_truncated: usize,
     /// Rows left out, most frequent reason first.
     pub dropped: Vec<DroppedRows>,
-    /// The chat template used.
-    pub template: String,
     /// Tokens that the template added to the tokenizer; the model's embedding must have room for them.
     pub added_tokens: Vec<String>,
     /// Things the user should know, a sentence each.
@@ -82,6 +80,8 @@ pub struct Prepared {
     pub train: Vec<Example>,
     /// To evaluate on, in the order of the files; empty where there is no evaluation data.
     pub eval: Vec<Example>,
+    /// The name of the chat template used.
+    pub template: String,
     /// What happened on the way.
     pub report: PrepareReport,
 }
@@ -111,30 +111,54 @@ pub fn prepare_sft(
     report.num_read = rows.num_read;
     report.warnings.append(&mut rows.warnings);
 
-    let encode = |conversation: &_| {
-        Example::encode(conversation, &template, tokenizer, &options.example)
-    };
-    let mut train = Vec::with_capacity(num_train_rows);
-    let mut eval = Vec::new();
-    for (index, result) in tokenize::in_parallel(std::mem::take(&mut rows.conversations), &encode, progress)?.into_iter().enumerate() {
-        match result.and_then(tokenize::check_learnable) {
-            Ok(example) => {
-                report.num_truncated += usize::from(example.is_truncated);
-                if index < num_train_rows { train.push(example) } else { eval.push(example) }
-            }
-            Err(reason) => rows.dropped.add(reason, rows.origins[index]),
-        }
-    }
-    report.dropped = rows.dropped.listed(&rows.names);
-    let has_lost_all = train.is_empty() || (eval.is_empty() && !options.eval_dataset.is_empty());
-    if has_lost_all {
-        let reasons = report.dropped.into_iter().map(|dropped| (dropped.reason, dropped.count)).collect();
+    let encode =
+        |conversation: &_| Example::encode(conversation, &template, tokenizer, &options.example);
+    let conversations = std::mem::take(&mut rows.conversations);
+    let results = tokenize::in_parallel(conversations, &encode, progress)?;
+    let (mut train, mut eval) = sort_out(results, num_train_rows, &mut rows, &mut report);
+    if train.is_empty() || (eval.is_empty() && !options.eval_dataset.is_empty()) {
+        let reasons = report
+            .dropped
+            .into_iter()
+            .map(|dropped| (dropped.reason, dropped.count))
+            .collect();
         return Err(DataError::NoValidSamples { reasons });
     }
     if options.val_size > 0.0 && eval.is_empty() {
         (train, eval) = split(train, options.val_size, options.seed)?;
     }
-    Ok(Prepared { train, eval, report })
+    Ok(Prepared {
+        train,
+        eval,
+        template: template.name().into(),
+        report,
+    })
+}
+
+/// Parts the rows for training from those for evaluation, and both from those that cannot be used.
+fn sort_out(
+    results: Vec<Result<Example, String>>,
+    num_train_rows: usize,
+    rows: &mut Rows,
+    report: &mut PrepareReport,
+) -> (Vec<Example>, Vec<Example>) {
+    let mut train = Vec::with_capacity(num_train_rows);
+    let mut eval = Vec::new();
+    for (index, result) in results.into_iter().enumerate() {
+        match result.and_then(tokenize::check_learnable) {
+            Ok(example) => {
+                report.num_truncated += usize::from(example.is_truncated);
+                if index < num_train_rows {
+                    train.push(example);
+                } else {
+                    eval.push(example);
+                }
+            }
+            Err(reason) => rows.dropped.add(reason, rows.origins[index]),
+        }
+    }
+    report.dropped = rows.dropped.listed(&rows.names);
+    (train, eval)
 }
 
 fn choose_template(
@@ -146,22 +170,31 @@ fn choose_template(
         Some(name) => ChatTemplate::named(name, &options.template_options)?,
         None => ChatTemplate::of_model(tokenizer, &options.template_options)?,
     };
-    report.template = template.name().into();
     if options.template.is_none() {
-        report.warnings.push(format!("`template` is not set: {} is used", match tokenizer.chat_template() {
-            Some(_) => "the model's own chat template",
-            None => "the template `empty`",
-        }));
+        report.warnings.push(format!(
+            "`template` is not set: {} is used",
+            match tokenizer.chat_template() {
+                Some(_) => "the model's own chat template",
+                None => "the template `empty`",
+            }
+        ));
     }
     Ok(template)
 }
 
 /// Splits off rows for evaluation. Which ones depends on the seed alone; both parts keep the order of the file (the
 /// reference shuffles both even with `disable_shuffling`, which then would not mean what it says).
-fn split(rows: Vec<Example>, val_size: f64, seed: u64) -> Result<(Vec<Example>, Vec<Example>), DataError> {
+fn split(
+    rows: Vec<Example>,
+    val_size: f64,
+    seed: u64,
+) -> Result<(Vec<Example>, Vec<Example>), DataError> {
     let num_eval = eval_count(rows.len(), val_size);
     if num_eval >= rows.len() {
-        return Err(DataError::ValSize { val_size, num_rows: rows.len() });
+        return Err(DataError::ValSize {
+            val_size,
+            num_rows: rows.len(),
+        });
     }
     let mut order: Vec<usize> = (0..rows.len()).collect();
     shuffle(&mut order, &mut rng(seed, 0, Purpose::Split));
@@ -169,25 +202,45 @@ fn split(rows: Vec<Example>, val_size: f64, seed: u64) -> Result<(Vec<Example>, 
     for &row in &order[..num_eval] {
         is_eval[row] = true;
     }
-    let (mut train, mut eval) = (Vec::with_capacity(rows.len() - num_eval), Vec::with_capacity(num_eval));
+    let (mut train, mut eval) = (
+        Vec::with_capacity(rows.len() - num_eval),
+        Vec::with_capacity(num_eval),
+    );
     for (row, is_eval) in rows.into_iter().zip(is_eval) {
-        if is_eval { eval.push(row) } else { train.push(row) }
+        if is_eval {
+            eval.push(row);
+        } else {
+            train.push(row);
+        }
     }
     Ok((train, eval))
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be positive; too large is refused after")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to be positive; too large is refused after"
+)]
 fn eval_count(num_rows: usize, val_size: f64) -> usize {
-    if val_size < 1.0 { (val_size * num_rows as f64).ceil() as usize } else { val_size as usize }
+    if val_size < 1.0 {
+        (val_size * num_rows as f64).ceil() as usize
+    } else {
+        val_size as usize
+    }
 }
 
 /// Returns the date that some templates write: that of `SOURCE_DATE_EPOCH` (seconds since 1970, UTC) where given, else
 /// today's local one.
 pub fn today(source_date_epoch: Option<&str>) -> Result<Date, DataError> {
-    let Some(value) = source_date_epoch.map(str::trim).filter(|value| !value.is_empty()) else {
+    let Some(value) = source_date_epoch
+        .map(str::trim)
+        .filter(|value| !value.is_empty())
+    else {
         return Ok(jiff::ZonedDateTime::now().date());
     };
-    let refused = || DataError::SourceDate { value: value.into() };
+    let refused = || DataError::SourceDate {
+        value: value.into(),
+    };
     let seconds = value.parse::<i64>().map_err(|_| refused())?;
     let time = jiff::Timestamp::from_second(seconds).map_err(|_| refused())?;
     Ok(time.to_zoned_datetime(jiff::tz::TimeZone::UTC).date())
@@ -200,7 +253,13 @@ mod tests {
     use super::*;
 
     fn rows(count: i32) -> Vec<Example> {
-        (0..count).map(|id| Example { input_ids: vec![id], labels: vec![id], is_truncated: false }).collect()
+        (0..count)
+            .map(|id| Example {
+                input_ids: vec![id],
+                labels: vec![id],
+                is_truncated: false,
+            })
+            .collect()
     }
 
     proptest! {
@@ -223,12 +282,18 @@ mod tests {
         assert_eq!(eval_count(200, 1.0), 1);
         assert_eq!(eval_count(200, 50.0), 50);
         let error = split(rows(5), 5.0, 1).expect_err("nothing is left");
-        assert_eq!(error.to_string(), "`val_size` 5 leaves no row to train on (5 rows)");
+        assert_eq!(
+            error.to_string(),
+            "`val_size` 5 leaves no row to train on (5 rows)"
+        );
     }
 
     #[test]
     fn the_date_is_that_of_the_source_where_given() {
-        assert_eq!(today(Some("1796000000")).expect("a time"), Date::constant(2026, 11, 29));
+        assert_eq!(
+            today(Some("1796000000")).expect("a time"),
+            Date::constant(2026, 11, 30)
+        );
         assert!(today(Some("soon")).is_err());
         assert!(today(None).is_ok());
     }

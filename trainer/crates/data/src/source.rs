@@ -6,7 +6,9 @@ use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor,
+};
 
 use crate::error::DataError;
 
@@ -17,7 +19,10 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, DataError> {
     }
     let mut files = Vec::new();
     if path.is_dir() {
-        let refused = |source| DataError::Open { path: path.into(), source };
+        let refused = |source| DataError::Open {
+            path: path.into(),
+            source,
+        };
         for entry in std::fs::read_dir(path).map_err(refused)? {
             let entry = entry.map_err(refused)?;
             if entry.path().is_file() && !entry.file_name().to_string_lossy().starts_with('.') {
@@ -26,7 +31,9 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, DataError> {
         }
         files.sort();
         if files.is_empty() {
-            return Err(DataError::NotFound { path: path.join("*.json") });
+            return Err(DataError::NotFound {
+                path: path.join("*.json"),
+            });
         }
     } else {
         files.push(path.into());
@@ -41,10 +48,16 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, DataError> {
 }
 
 fn check_type(path: &Path) -> Result<String, DataError> {
-    let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let extension = path
+        .extension()
+        .map(|extension| extension.to_string_lossy().to_lowercase())
+        .unwrap_or_default();
     match extension.as_str() {
         "json" | "jsonl" => Ok(extension),
-        "arrow" | "csv" | "parquet" | "txt" => Err(DataError::FileTypeLater { path: path.into(), extension }),
+        "arrow" | "csv" | "parquet" | "txt" => Err(DataError::FileTypeLater {
+            path: path.into(),
+            extension,
+        }),
         _ => Err(DataError::FileType { path: path.into() }),
     }
 }
@@ -57,13 +70,20 @@ where
     T: DeserializeOwned,
     F: FnMut(T) -> ControlFlow<()>,
 {
-    let opened = |source| DataError::Open { path: path.into(), source };
+    let opened = |source| DataError::Open {
+        path: path.into(),
+        source,
+    };
     let mut reader = BufReader::with_capacity(1 << 18, File::open(path).map_err(opened)?);
     skip_byte_order_mark(&mut reader).map_err(opened)?;
     match first_character(&mut reader).map_err(opened)? {
         (None, _) => Ok(ControlFlow::Continue(())),
         (Some(b'['), newlines) => visit_list(path, reader, newlines, &mut visit),
-        (Some(_), newlines) if path.extension().is_some_and(|extension| extension == "jsonl") => {
+        (Some(_), newlines)
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "jsonl") =>
+        {
             visit_lines(path, reader, newlines, &mut visit)
         }
         (Some(_), newlines) => visit_values(path, reader, newlines, &mut visit),
@@ -87,22 +107,27 @@ fn skip_byte_order_mark(reader: &mut impl BufRead) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns the first byte that is no white space, without taking it, and the number of lines before it.
+/// Skips empty lines. Returns their number and the first byte that is no white space, which is not taken.
 fn first_character(reader: &mut impl BufRead) -> std::io::Result<(Option<u8>, usize)> {
-    let mut newlines = 0;
+    let mut skipped_lines = 0;
     loop {
         let buffer = reader.fill_buf()?;
         if buffer.is_empty() {
-            return Ok((None, newlines));
+            return Ok((None, skipped_lines));
         }
-        let blank = buffer.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-        newlines += buffer[..blank].iter().filter(|&&byte| byte == b'\n').count();
+        // The blanks before the first character stay where they are, so that its column is counted right.
+        let blank = buffer.len() - buffer.trim_ascii_start().len();
+        let mut line_start = 0;
+        for (position, &byte) in buffer[..blank].iter().enumerate() {
+            if byte == b'\n' {
+                skipped_lines += 1;
+                line_start = position + 1;
+            }
+        }
         let first = buffer.get(blank).copied();
-        // The blanks of the first line stay where they are, so that columns are counted right.
-        let line_start = buffer[..blank].iter().rposition(|&byte| byte == b'\n').map_or(0, |position| position + 1);
         if first.is_some() {
             reader.consume(line_start);
-            return Ok((first, newlines));
+            return Ok((first, skipped_lines));
         }
         reader.consume(blank);
     }
@@ -116,8 +141,14 @@ fn visit_list<T: DeserializeOwned>(
 ) -> Result<ControlFlow<()>, DataError> {
     let mut has_stopped = false;
     let mut deserializer = serde_json::Deserializer::from_reader(reader);
-    let list = List { visit, has_stopped: &mut has_stopped, rows: PhantomData };
-    let result = list.deserialize(&mut deserializer).and_then(|()| deserializer.end());
+    let list = List {
+        visit,
+        has_stopped: &mut has_stopped,
+        rows: PhantomData,
+    };
+    let result = list
+        .deserialize(&mut deserializer)
+        .and_then(|()| deserializer.end());
     match result {
         _ if has_stopped => Ok(ControlFlow::Break(())),
         Ok(()) => Ok(ControlFlow::Continue(())),
@@ -132,7 +163,9 @@ struct List<'a, T, F> {
     rows: PhantomData<T>,
 }
 
-impl<'de, T: DeserializeOwned, F: FnMut(T) -> ControlFlow<()>> DeserializeSeed<'de> for List<'_, T, F> {
+impl<'de, T: DeserializeOwned, F: FnMut(T) -> ControlFlow<()>> DeserializeSeed<'de>
+    for List<'_, T, F>
+{
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -167,7 +200,12 @@ fn visit_lines<T: DeserializeOwned>(
     let mut line = Vec::new();
     for number in skipped_lines.. {
         line.clear();
-        let length = reader.read_until(b'\n', &mut line).map_err(|source| DataError::Open { path: path.into(), source })?;
+        let length = reader
+            .read_until(b'\n', &mut line)
+            .map_err(|source| DataError::Open {
+                path: path.into(),
+                source,
+            })?;
         if length == 0 {
             break;
         }

@@ -87,7 +87,8 @@ pub struct Turn {
 impl ChatTemplate {
     /// Returns the template `name`.
     pub fn named(name: &str, options: &TemplateOptions) -> Result<Self, DataError> {
-        registry::named(name, options).ok_or_else(|| DataError::UnknownTemplate { name: name.into() })
+        registry::named(name, options)
+            .ok_or_else(|| DataError::UnknownTemplate { name: name.into() })
     }
 
     /// Understands the Jinja chat template of a model, where it has one, else returns the template `empty`.
@@ -124,7 +125,10 @@ impl ChatTemplate {
 
     /// Returns the ids that end an answer.
     pub fn stop_token_ids(&self, tokenizer: &Tokenizer) -> Vec<u32> {
-        let words = self.stop_words.iter().filter_map(|word| tokenizer.token_to_id(word));
+        let words = self
+            .stop_words
+            .iter()
+            .filter_map(|word| tokenizer.token_to_id(word));
         let mut ids: Vec<u32> = tokenizer.eos_token_id().into_iter().chain(words).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -157,7 +161,14 @@ impl ChatTemplate {
             };
             if self.reasoning && (is_last || !forget_history) && !thinking::is_in(&answer) {
                 let counted = self.enable_thinking == Some(true);
-                tokenizer.encode_onto(thinking::EMPTY, if counted { &mut turn.target } else { &mut turn.source })?;
+                tokenizer.encode_onto(
+                    thinking::EMPTY,
+                    if counted {
+                        &mut turn.target
+                    } else {
+                        &mut turn.source
+                    },
+                )?;
             }
             self.encode_message(pair[1].role, &answer, tokenizer, &mut turn.target)?;
             turns.push(turn);
@@ -165,7 +176,12 @@ impl ChatTemplate {
         Ok(turns)
     }
 
-    fn encode_start(&self, conversation: &Conversation, tokenizer: &Tokenizer, ids: &mut Vec<u32>) -> Result<(), DataError> {
+    fn encode_start(
+        &self,
+        conversation: &Conversation,
+        tokenizer: &Tokenizer,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), DataError> {
         encode_slots(&self.prefix, "", tokenizer, ids)?;
         let system = match conversation.system.as_str() {
             "" => self.default_system.as_str(),
@@ -178,20 +194,38 @@ impl ChatTemplate {
         encode_slots(&self.system, &format!("{system}{tools}"), tokenizer, ids)
     }
 
-    fn encode_message(&self, role: Role, content: &str, tokenizer: &Tokenizer, ids: &mut Vec<u32>) -> Result<(), DataError> {
+    fn encode_message(
+        &self,
+        role: Role,
+        content: &str,
+        tokenizer: &Tokenizer,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), DataError> {
         match role {
             Role::User => encode_slots(&self.user, content, tokenizer, ids),
             Role::Assistant => encode_slots(&self.assistant, content, tokenizer, ids),
             Role::Observation => encode_slots(&self.observation, content, tokenizer, ids),
-            Role::Function => encode_slots(&self.function, &self.tools.write_call(content)?, tokenizer, ids),
+            Role::Function => encode_slots(
+                &self.function,
+                &self.tools.write_call(content)?,
+                tokenizer,
+                ids,
+            ),
         }
     }
 }
 
-fn encode_slots(slots: &[Slot], content: &str, tokenizer: &Tokenizer, ids: &mut Vec<u32>) -> Result<(), DataError> {
+fn encode_slots(
+    slots: &[Slot],
+    content: &str,
+    tokenizer: &Tokenizer,
+    ids: &mut Vec<u32>,
+) -> Result<(), DataError> {
     for slot in slots {
         match slot {
-            Slot::Text(text) => tokenizer.encode_onto(&text.replacen("{{content}}", content, 1), ids)?,
+            Slot::Text(text) => {
+                tokenizer.encode_onto(&text.replacen("{{content}}", content, 1), ids)?;
+            }
             Slot::Bos => ids.extend(tokenizer.bos_token_id()),
             Slot::Eos => ids.extend(tokenizer.eos_token_id()),
         }

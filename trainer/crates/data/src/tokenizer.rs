@@ -1,4 +1,7 @@
 //! The model's tokenizer: `tokenizer.json` and what stands beside it.
+//!
+//! The file is taken as it is. Transformers 5 rebuilds some classes instead (its `GPT2Tokenizer` drops a `Digits`
+//! pre-tokenizer, as SmolLM2 has one) and then gives other ids than those the model was trained on.
 
 mod config;
 
@@ -42,7 +45,10 @@ impl Tokenizer {
         let path = model_dir.join("tokenizer.json");
         let bytes = std::fs::read(&path).map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => config::missing(model_dir),
-            _ => DataError::Open { path: path.clone(), source },
+            _ => DataError::Open {
+                path: path.clone(),
+                source,
+            },
         })?;
         let refused = |reason: String| DataError::Tokenizer {
             path: model_dir.into(),
@@ -52,7 +58,9 @@ impl Tokenizer {
         let mut inner = tokenizers::Tokenizer::from_bytes(bytes)
             .map_err(|error| refused(format!("`tokenizer.json` cannot be read: {error}")))?;
         inner.with_padding(None);
-        inner.with_truncation(None).map_err(|error| refused(error.to_string()))?;
+        inner
+            .with_truncation(None)
+            .map_err(|error| refused(error.to_string()))?;
         for (id, token) in config.added_tokens {
             let content = token.content.clone();
             if inner.token_to_id(&content).is_none() {
@@ -64,7 +72,8 @@ impl Tokenizer {
                 )));
             }
         }
-        let id_of = |token: &Option<String>| token.as_deref().and_then(|token| inner.token_to_id(token));
+        let id_of =
+            |token: &Option<String>| token.as_deref().and_then(|token| inner.token_to_id(token));
         Ok(Self {
             bos_id: id_of(&config.special.bos),
             eos_id: id_of(&config.special.eos),
@@ -82,8 +91,12 @@ impl Tokenizer {
         if text.is_empty() {
             return Ok(());
         }
-        let encoding =
-            self.inner.encode_fast(text, false).map_err(|error| DataError::Encode { reason: error.to_string() })?;
+        let encoding = self
+            .inner
+            .encode_fast(text, false)
+            .map_err(|error| DataError::Encode {
+                reason: error.to_string(),
+            })?;
         ids.extend_from_slice(encoding.get_ids());
         Ok(())
     }
@@ -97,12 +110,21 @@ impl Tokenizer {
 
     /// Returns the text of `ids`.
     pub fn decode(&self, ids: &[u32], skip_special_tokens: bool) -> Result<String, DataError> {
-        self.inner.decode(ids, skip_special_tokens).map_err(|error| DataError::Encode { reason: error.to_string() })
+        self.inner
+            .decode(ids, skip_special_tokens)
+            .map_err(|error| DataError::Encode {
+                reason: error.to_string(),
+            })
     }
 
     /// Returns what the tokenizer writes before every text, as text; usually the token that begins a sequence, or nothing.
     pub fn start_of_text(&self) -> Result<String, DataError> {
-        let encoding = self.inner.encode_fast("", true).map_err(|error| DataError::Encode { reason: error.to_string() })?;
+        let encoding = self
+            .inner
+            .encode_fast("", true)
+            .map_err(|error| DataError::Encode {
+                reason: error.to_string(),
+            })?;
         self.decode(encoding.get_ids(), false)
     }
 
@@ -113,7 +135,12 @@ impl Tokenizer {
 
     /// Returns one more than the highest id: the embedding must have at least that many rows.
     pub fn num_tokens(&self) -> usize {
-        let highest_added = self.inner.get_added_tokens_decoder().into_keys().max().map_or(0, |id| id as usize + 1);
+        let highest_added = self
+            .inner
+            .get_added_tokens_decoder()
+            .into_keys()
+            .max()
+            .map_or(0, |id| id as usize + 1);
         highest_added.max(self.inner.get_vocab_size(false))
     }
 
@@ -185,16 +212,28 @@ impl Tokenizer {
             }
         }
         if self.has_new_tokens {
-            let text = self.inner.to_string(false).map_err(|error| DataError::Encode { reason: error.to_string() })?;
+            let text = self
+                .inner
+                .to_string(false)
+                .map_err(|error| DataError::Encode {
+                    reason: error.to_string(),
+                })?;
             write(&dir.join("tokenizer.json"), text.as_bytes())?;
         }
         let path = dir.join("tokenizer_config.json");
         let mut config = config::read_object(&path)?.unwrap_or_default();
-        for (key, token) in [("eos_token", &self.special.eos), ("pad_token", &self.special.pad)] {
+        for (key, token) in [
+            ("eos_token", &self.special.eos),
+            ("pad_token", &self.special.pad),
+        ] {
             config.insert(key.into(), json!(token));
         }
-        let text = serde_json::to_vec_pretty(&Value::Object(config))
-            .map_err(|source| DataError::Open { path: path.clone(), source: source.into() })?;
+        let text = serde_json::to_vec_pretty(&Value::Object(config)).map_err(|source| {
+            DataError::Open {
+                path: path.clone(),
+                source: source.into(),
+            }
+        })?;
         write(&path, &text)
     }
 }
@@ -206,5 +245,8 @@ fn add(inner: &mut tokenizers::Tokenizer, token: AddedToken) {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
-    std::fs::write(path, bytes).map_err(|source| DataError::Open { path: path.into(), source })
+    std::fs::write(path, bytes).map_err(|source| DataError::Open {
+        path: path.into(),
+        source,
+    })
 }

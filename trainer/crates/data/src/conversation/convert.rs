@@ -31,12 +31,28 @@ impl<'a> Converter<'a> {
         let columns = &description.columns;
         let optional_query = columns.query.as_deref().filter(|_| columns.are_listed);
         let of_format = match description.formatting {
-            Formatting::Alpaca => [columns.prompt.as_deref(), optional_query, columns.response.as_deref(), columns.history.as_deref()],
-            Formatting::Sharegpt | Formatting::OpenAi => [columns.messages.as_deref(), None, None, None],
+            Formatting::Alpaca => [
+                columns.prompt.as_deref(),
+                optional_query,
+                columns.response.as_deref(),
+                columns.history.as_deref(),
+            ],
+            Formatting::Sharegpt | Formatting::OpenAi => {
+                [columns.messages.as_deref(), None, None, None]
+            }
         };
-        let shared = [columns.system.as_deref(), columns.tools.as_deref(), columns.kto_tag.as_deref()];
+        let shared = [
+            columns.system.as_deref(),
+            columns.tools.as_deref(),
+            columns.kto_tag.as_deref(),
+        ];
         let unseen = of_format.into_iter().chain(shared).flatten().collect();
-        Self { description, unseen, found: BTreeSet::new(), num_rows: 0 }
+        Self {
+            description,
+            unseen,
+            found: BTreeSet::new(),
+            num_rows: 0,
+        }
     }
 
     /// Turns one row into a conversation, or says why that is impossible.
@@ -52,7 +68,11 @@ impl<'a> Converter<'a> {
             }
         }
         let columns = &self.description.columns;
-        if columns.kto_tag.as_ref().is_some_and(|column| row.get(column).is_some_and(Value::is_boolean)) {
+        if columns
+            .kto_tag
+            .as_ref()
+            .is_some_and(|column| row.get(column).is_some_and(Value::is_boolean))
+        {
             return Err("the row is rated (`kto_tag`): it is for the stage kto".into());
         }
         match self.description.formatting {
@@ -77,12 +97,21 @@ impl<'a> Converter<'a> {
     fn alpaca(&self, row: &mut Map<String, Value>) -> Result<Conversation, Reason> {
         let columns = &self.description.columns;
         let mut messages = Vec::new();
-        if let Some(Value::Array(pairs)) = columns.history.as_ref().and_then(|column| row.get_mut(column)).map(Value::take) {
+        if let Some(Value::Array(pairs)) = columns
+            .history
+            .as_ref()
+            .and_then(|column| row.get_mut(column))
+            .map(Value::take)
+        {
             for pair in pairs {
-                let Value::Array(pair) = pair else { return Err(not_pairs()) };
+                let Value::Array(pair) = pair else {
+                    return Err(not_pairs());
+                };
                 let [question, answer] = <[Value; 2]>::try_from(pair).map_err(|_| not_pairs())?;
                 for (role, content) in [(Role::User, question), (Role::Assistant, answer)] {
-                    let Value::String(content) = content else { return Err(not_pairs()) };
+                    let Value::String(content) = content else {
+                        return Err(not_pairs());
+                    };
                     messages.push(Message { role, content });
                 }
             }
@@ -93,9 +122,20 @@ impl<'a> Converter<'a> {
             question.push('\n');
         }
         question.push_str(&query);
-        messages.push(Message { role: Role::User, content: question });
-        match columns.response.as_ref().and_then(|column| row.get_mut(column)).map(Value::take) {
-            Some(Value::String(content)) => messages.push(Message { role: Role::Assistant, content }),
+        messages.push(Message {
+            role: Role::User,
+            content: question,
+        });
+        match columns
+            .response
+            .as_ref()
+            .and_then(|column| row.get_mut(column))
+            .map(Value::take)
+        {
+            Some(Value::String(content)) => messages.push(Message {
+                role: Role::Assistant,
+                content,
+            }),
             _ => return Err("the row has no answer".into()),
         }
         Ok(Conversation {
@@ -109,18 +149,30 @@ impl<'a> Converter<'a> {
         let columns = &self.description.columns;
         let system = take_text(row, columns.system.as_deref())?;
         let tools = take_tools(row, columns.tools.as_deref())?;
-        let Some(Value::Array(list)) = columns.messages.as_ref().and_then(|column| row.get_mut(column)).map(Value::take) else {
+        let Some(Value::Array(list)) = columns
+            .messages
+            .as_ref()
+            .and_then(|column| row.get_mut(column))
+            .map(Value::take)
+        else {
             return Err("the row has no list of messages".into());
         };
-        let mut conversation = Conversation { messages: Vec::with_capacity(list.len()), system, tools };
+        let mut conversation = Conversation {
+            messages: Vec::with_capacity(list.len()),
+            system,
+            tools,
+        };
         for (index, mut message) in list.into_iter().enumerate() {
             let speaker = Self::take_part(&mut message, self.description.tags.role_tag.as_deref())?;
-            let content = Self::take_part(&mut message, self.description.tags.content_tag.as_deref())?;
+            let content =
+                Self::take_part(&mut message, self.description.tags.content_tag.as_deref())?;
             if index == 0 && self.description.tags.system_tag.as_ref() == Some(&speaker) {
                 conversation.system = content;
                 continue;
             }
-            let role = self.role(&speaker).ok_or_else(|| "Invalid role tag".to_owned())?;
+            let role = self
+                .role(&speaker)
+                .ok_or_else(|| "Invalid role tag".to_owned())?;
             let asks = conversation.messages.len().is_multiple_of(2);
             if asks != matches!(role, Role::User | Role::Observation) {
                 return Err("Invalid role tag".into());
@@ -139,7 +191,10 @@ impl<'a> Converter<'a> {
     fn take_part(message: &mut Value, tag: Option<&str>) -> Result<String, Reason> {
         match tag.and_then(|tag| message.get_mut(tag)).map(Value::take) {
             Some(Value::String(part)) => Ok(part),
-            _ => Err(format!("a message has no text under `{}`", tag.unwrap_or_default())),
+            _ => Err(format!(
+                "a message has no text under `{}`",
+                tag.unwrap_or_default()
+            )),
         }
     }
 
@@ -162,7 +217,10 @@ fn not_pairs() -> Reason {
 
 /// Takes the text of a column; a missing one or null is no text.
 fn take_text(row: &mut Map<String, Value>, column: Option<&str>) -> Result<String, Reason> {
-    match column.and_then(|column| row.get_mut(column)).map(Value::take) {
+    match column
+        .and_then(|column| row.get_mut(column))
+        .map(Value::take)
+    {
         None | Some(Value::Null) => Ok(String::new()),
         Some(Value::String(text)) => Ok(text),
         Some(_) => Err(format!("`{}` is not a text", column.unwrap_or_default())),

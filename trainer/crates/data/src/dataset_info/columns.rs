@@ -49,7 +49,9 @@ impl Columns {
             chosen: name("chosen", None),
             rejected: name("rejected", None),
             kto_tag: name("kto_tag", None),
-            has_media: ["images", "videos", "audios"].iter().any(|key| name(key, None).is_some()),
+            has_media: ["images", "videos", "audios"]
+                .iter()
+                .any(|key| name(key, None).is_some()),
             are_listed: listed.is_some(),
         }
     }
@@ -92,7 +94,11 @@ impl Tags {
 
 fn name(listed: Option<&Map<String, Value>>, key: &str, usual: Option<&str>) -> Option<String> {
     match listed {
-        Some(map) => map.get(key).and_then(Value::as_str).filter(|name| !name.is_empty()).map(Into::into),
+        Some(map) => map
+            .get(key)
+            .and_then(Value::as_str)
+            .filter(|name| !name.is_empty())
+            .map(Into::into),
         None => usual.map(Into::into),
     }
 }

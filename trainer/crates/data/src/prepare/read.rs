@@ -28,25 +28,42 @@ pub(super) struct Rows {
 
 impl Rows {
     /// Appends the rows of dataset `name`.
-    pub(super) fn read(&mut self, info: &DatasetInfo, name: &str, options: &PrepareOptions) -> Result<(), DataError> {
+    pub(super) fn read(
+        &mut self,
+        info: &DatasetInfo,
+        name: &str,
+        options: &PrepareOptions,
+    ) -> Result<(), DataError> {
         let description = info.describe(name)?;
         if description.ranking {
-            return Err(DataError::NotApplicable { name: name.into(), ranking: true });
+            return Err(DataError::NotApplicable {
+                name: name.into(),
+                ranking: true,
+            });
         }
         description.check_supported()?;
         if !description.unknown_keys.is_empty() {
             let keys = description.unknown_keys.join("`, `");
-            self.warnings.push(format!("the description of dataset `{name}` has keys that mean nothing: `{keys}`"));
+            self.warnings.push(format!(
+                "the description of dataset `{name}` has keys that mean nothing: `{keys}`"
+            ));
         }
         let path = description.local_path()?;
         let first = self.conversations.len();
         let dataset = self.names.len();
         self.names.push(name.into());
         // `num_samples` chooses among all rows, so all are read; `max_samples` then takes the first of these.
-        let limit = if description.num_samples.is_some() { None } else { options.max_samples };
+        let limit = if description.num_samples.is_some() {
+            None
+        } else {
+            options.max_samples
+        };
         let num_read = self.read_files(&description, path, dataset, limit)?;
         if num_read == 0 {
-            return Err(DataError::EmptyFile { name: name.into(), path: path.into() });
+            return Err(DataError::EmptyFile {
+                name: name.into(),
+                path: path.into(),
+            });
         }
         if let Some(count) = description.num_samples {
             let count = options.max_samples.map_or(count, |limit| count.min(limit));
@@ -103,7 +120,8 @@ impl Rows {
         while chosen.len() < count {
             chosen.push(below(conversations.len(), &mut random));
         }
-        self.conversations.extend(chosen.iter().map(|&row| conversations[row].clone()));
+        self.conversations
+            .extend(chosen.iter().map(|&row| conversations[row].clone()));
         self.origins.extend(chosen.iter().map(|&row| origins[row]));
     }
 }

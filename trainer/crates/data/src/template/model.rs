@@ -24,7 +24,8 @@ pub(super) fn understand(
 ) -> Result<ChatTemplate, DataError> {
     let prefix = tokenizer.start_of_text()?;
     let render = |messages: &[(&str, &str)], opens_answer: bool| -> Result<String, DataError> {
-        let text = render(source, messages, opens_answer, tokenizer, options).map_err(|error| refused(tokenizer, &error.to_string()))?;
+        let text = render(source, messages, opens_answer, tokenizer, options)
+            .map_err(|error| refused(tokenizer, &error.to_string()))?;
         Ok(text.strip_prefix(&prefix).unwrap_or(&text).to_owned())
     };
     let system = render(&[("system", MARKER)], false)?;
@@ -34,7 +35,11 @@ pub(super) fn understand(
 
     let assistant = answered.get(user_whole.len()..).unwrap_or_default();
     let reasoning = assistant.contains("<think>");
-    let assistant = assistant.replace("<think>", "").replace("</think>", "").trim_start_matches('\n').to_owned();
+    let assistant = assistant
+        .replace("<think>", "")
+        .replace("</think>", "")
+        .trim_start_matches('\n')
+        .to_owned();
     let (default_system, user) = if user_whole.len() > user_empty_system.len() {
         let default_system = inserted(&user_empty_system, &user_whole);
         let alone = system.replacen(MARKER, &default_system, 1);
@@ -44,9 +49,18 @@ pub(super) fn understand(
         (String::new(), user_whole)
     };
     if !user.contains(MARKER) || !assistant.contains(MARKER) {
-        return Err(refused(tokenizer, "it does not write the messages as they are"));
+        return Err(refused(
+            tokenizer,
+            "it does not write the messages as they are",
+        ));
     }
-    let slots = |text: String| if text.is_empty() { Vec::new() } else { vec![Slot::Text(Cow::Owned(text))] };
+    let slots = |text: String| {
+        if text.is_empty() {
+            Vec::new()
+        } else {
+            vec![Slot::Text(Cow::Owned(text))]
+        }
+    };
     Ok(ChatTemplate {
         name: Cow::Borrowed("the model's own"),
         prefix: slots(prefix.clone()),
@@ -70,14 +84,19 @@ fn refused(tokenizer: &Tokenizer, reason: &str) -> DataError {
     DataError::Tokenizer {
         path: tokenizer.dir().into(),
         reason: format!("the model's chat template cannot be understood: {reason}"),
-        hint: Some(format!("set `template` to one of: {}", super::NAMES.join(", "))),
+        hint: Some(format!(
+            "set `template` to one of: {}",
+            super::NAMES.join(", ")
+        )),
     }
 }
 
 /// Returns what `long` has more than `short`, character by character.
 fn inserted(short: &str, long: &str) -> String {
     let mut expected = short.chars().peekable();
-    long.chars().filter(|character| expected.next_if_eq(character).is_none()).collect()
+    long.chars()
+        .filter(|character| expected.next_if_eq(character).is_none())
+        .collect()
 }
 
 fn render(
@@ -88,15 +107,27 @@ fn render(
     options: &TemplateOptions,
 ) -> Result<String, Error> {
     let mut environment = Environment::new();
-    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    environment.set_syntax(
+        SyntaxConfig::builder()
+            .trim_blocks(true)
+            .lstrip_blocks(true)
+            .build()?,
+    );
     environment.set_unknown_method_callback(python_method);
-    environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
-        Err(Error::new(ErrorKind::InvalidOperation, message))
-    });
+    environment.add_function(
+        "raise_exception",
+        |message: String| -> Result<Value, Error> {
+            Err(Error::new(ErrorKind::InvalidOperation, message))
+        },
+    );
     let today = options.today;
-    environment.add_function("strftime_now", move |format: String| today.strftime(&format).to_string());
-    let messages: Vec<Value> =
-        messages.iter().map(|(role, content)| context! { role => *role, content => *content }.into()).collect();
+    environment.add_function("strftime_now", move |format: String| {
+        today.strftime(&format).to_string()
+    });
+    let messages: Vec<Value> = messages
+        .iter()
+        .map(|(role, content)| context! { role => *role, content => *content })
+        .collect();
     environment.render_str(
         source,
         context! {
@@ -109,26 +140,40 @@ fn render(
 }
 
 /// The methods of Python's strings and dictionaries that chat templates call.
-fn python_method(state: &mut State, value: &Value, method: &str, arguments: &[Value]) -> Result<Value, Error> {
+fn python_method(
+    state: &mut State,
+    value: &Value,
+    method: &str,
+    arguments: &[Value],
+) -> Result<Value, Error> {
     if value.kind() == ValueKind::Map && matches!(method, "items" | "get") {
         if method == "items" {
-            return state.apply_filter("items", &[value.clone()]);
+            return state.apply_filter("items", std::slice::from_ref(value));
         }
         let (key, default): (Value, Option<Value>) = from_args(arguments)?;
         let found = value.get_item(&key)?;
-        return Ok(if found.is_undefined() { default.unwrap_or_else(|| Value::from(())) } else { found });
+        return Ok(if found.is_undefined() {
+            default.unwrap_or_else(|| Value::from(()))
+        } else {
+            found
+        });
     }
     let Some(text) = value.as_str() else {
         return Err(Error::from(ErrorKind::UnknownMethod));
     };
     let first = || -> Result<&str, Error> {
-        arguments
-            .first()
-            .and_then(Value::as_str)
-            .ok_or_else(|| Error::new(ErrorKind::MissingArgument, format!("`{method}` needs a string")))
+        arguments.first().and_then(Value::as_str).ok_or_else(|| {
+            Error::new(
+                ErrorKind::MissingArgument,
+                format!("`{method}` needs a string"),
+            )
+        })
     };
     let characters = |given: Option<&Value>| -> Vec<char> {
-        given.and_then(Value::as_str).map_or_else(|| " \t\r\n\u{b}\u{c}".chars().collect(), |set| set.chars().collect())
+        given.and_then(Value::as_str).map_or_else(
+            || " \t\r\n\u{b}\u{c}".chars().collect(),
+            |set| set.chars().collect(),
+        )
     };
     let set = characters(arguments.first());
     Ok(match method {
@@ -139,7 +184,9 @@ fn python_method(state: &mut State, value: &Value, method: &str, arguments: &[Va
         "endswith" => Value::from(text.ends_with(first()?)),
         "upper" => Value::from(text.to_uppercase()),
         "lower" => Value::from(text.to_lowercase()),
-        "split" if arguments.is_empty() => Value::from(text.split_whitespace().map(Value::from).collect::<Vec<_>>()),
+        "split" if arguments.is_empty() => {
+            Value::from(text.split_whitespace().map(Value::from).collect::<Vec<_>>())
+        }
         "split" => Value::from(text.split(first()?).map(Value::from).collect::<Vec<_>>()),
         "replace" => {
             let (from, to): (&str, &str) = from_args(arguments)?;

@@ -28,14 +28,26 @@ fn write_value(value: &Value, layout: Layout, text: &mut String) {
         Value::Bool(false) => text.push_str("false"),
         Value::Number(number) => write_number(number, text),
         Value::String(string) => write_string(string, text),
-        Value::Array(items) => write_elements(('[', ']'), items.iter(), layout, text, |item, layout, text| {
-            write_value(item, layout, text);
-        }),
-        Value::Object(items) => write_elements(('{', '}'), items.iter(), layout, text, |(key, item), layout, text| {
-            write_string(key, text);
-            text.push_str(": ");
-            write_value(item, layout, text);
-        }),
+        Value::Array(items) => write_elements(
+            ('[', ']'),
+            items.iter(),
+            layout,
+            text,
+            |item, layout, text| {
+                write_value(item, layout, text);
+            },
+        ),
+        Value::Object(items) => write_elements(
+            ('{', '}'),
+            items.iter(),
+            layout,
+            text,
+            |(key, item), layout, text| {
+                write_string(key, text);
+                text.push_str(": ");
+                write_value(item, layout, text);
+            },
+        ),
     }
 }
 
@@ -122,13 +134,19 @@ mod tests {
     #[test]
     fn one_line_is_spaced_as_in_python() {
         let value = json!({"a": [1, -2.5, "é\n\"\u{1}"], "b": {}, "c": [], "d": null, "e": true});
-        assert_eq!(dumps(&value), r#"{"a": [1, -2.5, "é\n\"\u0001"], "b": {}, "c": [], "d": null, "e": true}"#);
+        assert_eq!(
+            dumps(&value),
+            r#"{"a": [1, -2.5, "é\n\"\u0001"], "b": {}, "c": [], "d": null, "e": true}"#
+        );
     }
 
     #[test]
     fn indented_lists_have_one_element_a_line() {
         let value = json!({"a": [1, 2], "b": {}});
-        assert_eq!(dumps_indented(&value, 4), "{\n    \"a\": [\n        1,\n        2\n    ],\n    \"b\": {}\n}");
+        assert_eq!(
+            dumps_indented(&value, 4),
+            "{\n    \"a\": [\n        1,\n        2\n    ],\n    \"b\": {}\n}"
+        );
     }
 
     #[test]

@@ -6,15 +6,23 @@ use super::tools::ToolFormat;
 use super::{ChatTemplate, Slot, TemplateOptions};
 
 /// The templates there are.
-pub const NAMES: &[&str] =
-    &["alpaca", "chatml", "default", "empty", "llama3", "qwen", "qwen3", "qwen3_nothink", "smollm2"];
+pub const NAMES: &[&str] = &[
+    "alpaca",
+    "chatml",
+    "default",
+    "empty",
+    "llama3",
+    "qwen",
+    "qwen3",
+    "qwen3_nothink",
+    "smollm2",
+];
 
 const CHATML_SYSTEM: &str = "<|im_start|>system\n{{content}}<|im_end|>\n";
 const CHATML_USER: &str = "<|im_start|>user\n{{content}}<|im_end|>\n<|im_start|>assistant\n";
 const CHATML_ASSISTANT: &str = "{{content}}<|im_end|>\n";
 const CHATML_TOOL: &str = "<|im_start|>tool\n{{content}}<|im_end|>\n<|im_start|>assistant\n";
-const QWEN_TOOL: &str =
-    "<|im_start|>user\n<tool_response>\n{{content}}\n</tool_response><|im_end|>\n<|im_start|>assistant\n";
+const QWEN_TOOL: &str = "<|im_start|>user\n<tool_response>\n{{content}}\n</tool_response><|im_end|>\n<|im_start|>assistant\n";
 
 /// Returns the template `name`.
 pub(super) fn named(name: &str, options: &TemplateOptions) -> Option<ChatTemplate> {
@@ -24,8 +32,14 @@ pub(super) fn named(name: &str, options: &TemplateOptions) -> Option<ChatTemplat
         "default" => default(),
         "empty" => empty(),
         "llama3" => llama3(),
-        "qwen" => Draft { default_system: "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.", ..qwen("qwen") },
-        "qwen3" => Draft { reasoning: true, ..qwen("qwen3") },
+        "qwen" => Draft {
+            default_system: "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
+            ..qwen("qwen")
+        },
+        "qwen3" => Draft {
+            reasoning: true,
+            ..qwen("qwen3")
+        },
         "qwen3_nothink" => qwen("qwen3_nothink"),
         "smollm2" => smollm2(),
         _ => return None,
@@ -67,7 +81,11 @@ impl Draft {
     }
 
     fn finish(self, options: &TemplateOptions) -> ChatTemplate {
-        let observation = if self.observation.is_empty() { self.user.clone() } else { self.observation };
+        let observation = if self.observation.is_empty() {
+            self.user.clone()
+        } else {
+            self.observation
+        };
         ChatTemplate {
             name: Cow::Borrowed(self.name),
             prefix: self.prefix,
@@ -77,7 +95,10 @@ impl Draft {
             assistant: self.assistant,
             observation,
             tools: self.tools,
-            default_system: options.default_system.clone().unwrap_or_else(|| self.default_system.into()),
+            default_system: options
+                .default_system
+                .clone()
+                .unwrap_or_else(|| self.default_system.into()),
             stop_words: self.stop_words,
             replace_eos: self.replace_eos,
             reasoning: self.reasoning,
@@ -109,7 +130,12 @@ fn alpaca() -> Draft {
 fn default() -> Draft {
     Draft {
         system: [text("System: {{content}}"), vec![Slot::Eos], text("\n")].concat(),
-        user: [text("Human: {{content}}"), vec![Slot::Eos], text("\nAssistant:")].concat(),
+        user: [
+            text("Human: {{content}}"),
+            vec![Slot::Eos],
+            text("\nAssistant:"),
+        ]
+        .concat(),
         assistant: [text("{{content}}"), vec![Slot::Eos], text("\n")].concat(),
         ..Draft::new("default")
     }

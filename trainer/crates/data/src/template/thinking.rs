@@ -38,7 +38,10 @@ mod tests {
     #[test]
     fn thoughts_are_removed_with_the_newlines_before_the_answer() {
         assert_eq!(remove("<think>\na\n</think>\n\nYes."), "Yes.");
-        assert_eq!(remove("\n\n<think>\na\nb\n</think>\n\n\nYes.<think>\nc\n</think>\n\n!"), "Yes.!");
+        assert_eq!(
+            remove("\n\n<think>\na\nb\n</think>\n\n\nYes.<think>\nc\n</think>\n\n!"),
+            "Yes.!"
+        );
         assert_eq!(remove("<think>\nnever closed"), "<think>\nnever closed");
         assert_eq!(remove("plain"), "plain");
     }

@@ -35,7 +35,9 @@ impl ToolFormat {
         if tools.is_empty() {
             return Ok(String::new());
         }
-        let refused = || DataError::Tools { reason: "Invalid JSON format in tool description".into() };
+        let refused = || DataError::Tools {
+            reason: "Invalid JSON format in tool description".into(),
+        };
         let tools: Vec<Value> = serde_json::from_str(tools).map_err(|_| refused())?;
         if tools.is_empty() {
             return Ok(String::new());
@@ -60,12 +62,22 @@ impl ToolFormat {
         let calls = parse_calls(&json)?;
         let written = match self {
             Self::Default => join_lines(calls, |call| {
-                format!("Action: {}\nAction Input: {}", plain(&call.name), dumps(&call.arguments))
+                format!(
+                    "Action: {}\nAction Input: {}",
+                    plain(&call.name),
+                    dumps(&call.arguments)
+                )
             }),
             Self::Llama3 => {
-                let mut calls: Vec<Value> =
-                    calls.into_iter().map(|call| json!({"name": call.name, "parameters": call.arguments})).collect();
-                dumps(&if calls.len() == 1 { calls.remove(0) } else { Value::Array(calls) })
+                let mut calls: Vec<Value> = calls
+                    .into_iter()
+                    .map(|call| json!({"name": call.name, "parameters": call.arguments}))
+                    .collect();
+                dumps(&if calls.len() == 1 {
+                    calls.remove(0)
+                } else {
+                    Value::Array(calls)
+                })
             }
             Self::Qwen => join_lines(calls, |call| {
                 let call = dumps(&json!({"name": call.name, "arguments": call.arguments}));
@@ -81,11 +93,16 @@ fn marked_call(content: &str) -> Option<(&str, &str)> {
     let start = content.find(CALL_START)?;
     let inner = start + CALL_START.len();
     let length = content[inner..].find(CALL_END)?;
-    Some((&content[start..inner + length + CALL_END.len()], &content[inner..inner + length]))
+    Some((
+        &content[start..inner + length + CALL_END.len()],
+        &content[inner..inner + length],
+    ))
 }
 
 fn parse_calls(json: &str) -> Result<Vec<Call>, DataError> {
-    let refused = |reason: &str| DataError::Tools { reason: format!("Invalid JSON format in function message: {reason}") };
+    let refused = |reason: &str| DataError::Tools {
+        reason: format!("Invalid JSON format in function message: {reason}"),
+    };
     let calls = match serde_json::from_str(json).map_err(|_| refused("it is not JSON"))? {
         Value::Array(calls) => calls,
         call => vec![call],
@@ -94,9 +111,14 @@ fn parse_calls(json: &str) -> Result<Vec<Call>, DataError> {
         .into_iter()
         .map(|mut call| {
             let mut take = |key: &str| {
-                call.get_mut(key).map(Value::take).ok_or_else(|| refused(&format!("a call lacks `{key}`")))
+                call.get_mut(key)
+                    .map(Value::take)
+                    .ok_or_else(|| refused(&format!("a call lacks `{key}`")))
             };
-            Ok(Call { name: take("name")?, arguments: take("arguments")? })
+            Ok(Call {
+                name: take("name")?,
+                arguments: take("arguments")?,
+            })
         })
         .collect()
 }
@@ -115,11 +137,19 @@ fn plain(value: &Value) -> String {
 
 fn wrapped(tool: Value) -> Value {
     let is_wrapped = tool.get("type").and_then(Value::as_str) == Some("function");
-    if is_wrapped { tool } else { json!({"type": "function", "function": tool}) }
+    if is_wrapped {
+        tool
+    } else {
+        json!({"type": "function", "function": tool})
+    }
 }
 
 fn describe_qwen(tools: Vec<Value>) -> String {
-    let lines: String = tools.into_iter().map(|tool| format!("\n{}", dumps(&wrapped(tool)))).collect();
+    let mut lines = String::new();
+    for tool in tools {
+        lines.push('\n');
+        lines.push_str(&dumps(&wrapped(tool)));
+    }
     format!(
         "\n\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\n\
          You are provided with function signatures within <tools></tools> XML tags:\n<tools>{lines}\n</tools>\n\n\
@@ -130,7 +160,10 @@ fn describe_qwen(tools: Vec<Value>) -> String {
 }
 
 fn describe_llama3(tools: Vec<Value>, today: Date) -> String {
-    let blocks: String = tools.into_iter().map(|tool| dumps_indented(&wrapped(tool), 4) + "\n\n").collect();
+    let blocks: String = tools
+        .into_iter()
+        .map(|tool| dumps_indented(&wrapped(tool), 4) + "\n\n")
+        .collect();
     let date = today.strftime("%d %b %Y");
     format!(
         "Cutting Knowledge Date: December 2023\nToday Date: {date}\n\n\
@@ -148,11 +181,16 @@ fn describe_default(tools: &[Value]) -> Result<String, DataError> {
             Some("function") => tool.get("function").unwrap_or(tool),
             _ => tool,
         };
-        let lacks_name = || DataError::Tools { reason: "Invalid tool description: a tool lacks `name`".into() };
+        let lacks_name = || DataError::Tools {
+            reason: "Invalid tool description: a tool lacks `name`".into(),
+        };
         let name = plain(tool.get("name").ok_or_else(lacks_name)?);
         let description = tool.get("description").map(plain).unwrap_or_default();
         let arguments = describe_arguments(&tool["parameters"]);
-        let _ = writeln!(text, "> Tool Name: {name}\nTool Description: {description}\nTool Args:\n{arguments}");
+        let _ = writeln!(
+            text,
+            "> Tool Name: {name}\nTool Description: {description}\nTool Args:\n{arguments}"
+        );
         names.push(name);
     }
     let _ = write!(
@@ -166,12 +204,20 @@ fn describe_default(tools: &[Value]) -> Result<String, DataError> {
 }
 
 fn describe_arguments(parameters: &Value) -> String {
-    let required: Vec<&str> =
-        parameters["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> = parameters["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let mut text = String::new();
     for (name, parameter) in parameters["properties"].as_object().into_iter().flatten() {
         let kind = parameter.get("type").map(plain).unwrap_or_default();
-        let required = if required.contains(&name.as_str()) { ", required" } else { "" };
+        let required = if required.contains(&name.as_str()) {
+            ", required"
+        } else {
+            ""
+        };
         let description = parameter.get("description").map(plain).unwrap_or_default();
         let choices = match parameter["enum"].as_array() {
             Some(choices) if !choices.is_empty() => {
@@ -182,11 +228,17 @@ fn describe_arguments(parameters: &Value) -> String {
         };
         let items = match parameter["items"].as_object() {
             Some(items) if !items.is_empty() => {
-                format!(", where each item should be {}", items.get("type").map(plain).unwrap_or_default())
+                format!(
+                    ", where each item should be {}",
+                    items.get("type").map(plain).unwrap_or_default()
+                )
             }
             _ => String::new(),
         };
-        let _ = writeln!(text, "  - {name} ({kind}{required}): {description}{choices}{items}");
+        let _ = writeln!(
+            text,
+            "  - {name} ({kind}{required}): {description}{choices}{items}"
+        );
     }
     text
 }
@@ -198,31 +250,54 @@ mod tests {
     #[test]
     fn calls_are_written_in_each_format() {
         let call = r#"{"name": "add", "arguments": {"a": 1.0, "b": [2]}}"#;
-        assert_eq!(ToolFormat::Default.write_call(call).expect("a call"), "Action: add\nAction Input: {\"a\": 1.0, \"b\": [2]}");
         assert_eq!(
-            ToolFormat::Llama3.write_call(&format!("[{call}]")).expect("a call"),
+            ToolFormat::Default.write_call(call).expect("a call"),
+            "Action: add\nAction Input: {\"a\": 1.0, \"b\": [2]}"
+        );
+        assert_eq!(
+            ToolFormat::Llama3
+                .write_call(&format!("[{call}]"))
+                .expect("a call"),
             r#"{"name": "add", "parameters": {"a": 1.0, "b": [2]}}"#
         );
         assert_eq!(
-            ToolFormat::Qwen.write_call(&format!("<think>\nhm\n</think>\n\n{call}")).expect("a call"),
+            ToolFormat::Qwen
+                .write_call(&format!("<think>\nhm\n</think>\n\n{call}"))
+                .expect("a call"),
             format!("<think>\nhm\n</think>\n\n<tool_call>\n{call}\n</tool_call>")
         );
         assert_eq!(
-            ToolFormat::Qwen.write_call(&format!("Let me see. <tool_call>\n{call}\n</tool_call>")).expect("a call"),
+            ToolFormat::Qwen
+                .write_call(&format!("Let me see. <tool_call>\n{call}\n</tool_call>"))
+                .expect("a call"),
             format!("Let me see. <tool_call>\n{call}\n</tool_call>")
         );
     }
 
     #[test]
     fn a_broken_call_says_what_it_lacks() {
-        let error = ToolFormat::Qwen.write_call(r#"{"name": "add"}"#).expect_err("no arguments");
-        assert_eq!(error.to_string(), "Invalid JSON format in function message: a call lacks `arguments`");
+        let error = ToolFormat::Qwen
+            .write_call(r#"{"name": "add"}"#)
+            .expect_err("no arguments");
+        assert_eq!(
+            error.to_string(),
+            "Invalid JSON format in function message: a call lacks `arguments`"
+        );
         assert!(ToolFormat::Qwen.write_call("no json").is_err());
-        assert!(ToolFormat::Qwen.describe("{", Date::constant(2026, 11, 30)).is_err());
+        assert!(
+            ToolFormat::Qwen
+                .describe("{", Date::constant(2026, 11, 30))
+                .is_err()
+        );
     }
 
     #[test]
     fn an_empty_list_of_tools_writes_nothing() {
-        assert_eq!(ToolFormat::Qwen.describe("[]", Date::constant(2026, 11, 30)).expect("a list"), "");
+        assert_eq!(
+            ToolFormat::Qwen
+                .describe("[]", Date::constant(2026, 11, 30))
+                .expect("a list"),
+            ""
+        );
     }
 }

@@ -22,6 +22,17 @@ pub(super) fn convert(
     let value = match key.kind {
         Kind::Names | Kind::Paths => names(key, path, node)?,
         Kind::Map(keys) => return map(key, keys, path, node),
+        // Hugging Face's switch: true is the newest checkpoint.
+        Kind::Text
+            if key.name == "resume_from_checkpoint" && node.text().is_some_and(is_switch) =>
+        {
+            let is_on = node.text().and_then(boolean) == Some(true);
+            return Ok(Some(if is_on {
+                Value::from("auto")
+            } else {
+                Value::Null
+            }));
+        }
         Kind::Any => return Ok(None),
         _ => scalar(key, path, node)?,
     };
@@ -66,6 +77,10 @@ pub(super) fn boolean(text: &str) -> Option<bool> {
         "false" | "no" | "off" | "0" => Some(false),
         _ => None,
     }
+}
+
+fn is_switch(text: &str) -> bool {
+    matches!(text.to_ascii_lowercase().as_str(), "true" | "false")
 }
 
 fn finite(text: &str) -> Option<f64> {
@@ -149,7 +164,12 @@ fn choice(
     };
     let mut hint = format!("choose {}", list.join(", "));
     if let Some(near) = nearest_of(&text.to_lowercase(), all) {
-        hint = format!("did you mean `{near}`? {hint}");
+        let is_all = list.len() == 1 && list[0] == format!("`{near}`");
+        hint = if is_all {
+            format!("did you mean `{near}`?")
+        } else {
+            format!("did you mean `{near}`? {hint}")
+        };
     }
     Err(
         fault(Code::NotAChoice, path, node, "not one of the choices")
@@ -229,7 +249,11 @@ fn map(
     node: &Node,
 ) -> Result<Option<Value>, Vec<ConfigError>> {
     let Some(entries) = entries(node) else {
-        return Err(vec![wrong_type(key, path, node)]);
+        let name = node.text().unwrap_or("fsdp2");
+        let error = wrong_type(key, path, node);
+        return Err(vec![
+            error.with_hint(format!("write `{path}: {{name: {name}}}`")),
+        ]);
     };
     let mut values: Map<String, Value> = keys
         .iter()

@@ -334,3 +334,16 @@ fn paths_become_absolute() {
         Some("auto")
     );
 }
+
+#[test]
+fn resuming_is_also_a_switch() {
+    for (text, value) in [
+        ("true", Some("auto")),
+        ("false", None),
+        ("auto", Some("auto")),
+        ("out/checkpoint-1", Some("out/checkpoint-1")),
+    ] {
+        let config = sound_with(&format!("resume_from_checkpoint: {text}\n")).config;
+        assert_eq!(config.checkpoint.resume_from_checkpoint.as_deref(), value);
+    }
+}

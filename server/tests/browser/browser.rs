@@ -122,7 +122,7 @@ impl Browser {
         let kind = first.prop("type").await.unwrap().unwrap_or_default();
         match kind.as_str() {
             "radio" => self.choose(name, value).await,
-            "checkbox" if controls.len() == 1 => {
+            "checkbox" if matches!(value, "true" | "false") => {
                 if first.is_selected().await.unwrap() != (value == "true") {
                     first.click().await.unwrap();
                 }

@@ -139,9 +139,7 @@ async fn language_and_theme_stay_as_they_were_chosen() {
     let board = Board::start(data.path(), None);
     let browser = Browser::open().await;
     browser.goto(&board.url("/runs/new")).await;
-    browser
-        .press(".lang-form [value^='zh']")
-        .await;
+    browser.press(".lang-form [value^='zh']").await;
     browser.find("html[lang^='zh']").await;
     browser.press(".theme-form [value='dark']").await;
     browser.find("html[data-theme='dark']").await;

@@ -23,7 +23,9 @@ pub(crate) async fn start_run(browser: &Browser) -> String {
 /// Opens the menu of the run's page, and stops the run.
 pub(crate) async fn stop_run(browser: &Browser) {
     browser.press("#run-head details.menu > summary").await;
-    browser.press("#run-head form[action$='/stop'] button").await;
+    browser
+        .press("#run-head form[action$='/stop'] button")
+        .await;
 }
 
 /// Returns the id of the run whose page is open.

@@ -1,13 +1,19 @@
 //! LoRA on a real model through the real form; run by `scripts/browser-smollm2 MODEL_DIR DATA_DIR`.
 
 mod board;
-#[expect(dead_code, reason = "shared with the other target, which uses all of it")]
+#[expect(
+    dead_code,
+    reason = "shared with the other target, which uses all of it"
+)]
 mod browser;
-#[expect(dead_code, reason = "shared with the other target, which uses all of it")]
+#[expect(
+    dead_code,
+    reason = "shared with the other target, which uses all of it"
+)]
 mod pages;
 mod wait;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use board::Board;
@@ -17,22 +23,35 @@ use pages::{fill_new_run, start_run, wait_for_more_points};
 /// Ten steps of 135 million parameters on two busy cores.
 const A_RUN: Duration = Duration::from_secs(1800);
 
+const DATASET: &str = "alpaca_en_demo";
+
 fn folder(variable: &str) -> PathBuf {
     let path = std::env::var_os(variable)
         .unwrap_or_else(|| panic!("{variable} is not set; use scripts/browser-smollm2"));
     std::fs::canonicalize(path).unwrap()
 }
 
+/// Puts the dataset where a user of the board keeps datasets.
+fn copy_dataset(from: &Path, to: &Path) {
+    let text = std::fs::read(from.join("dataset_info.json")).unwrap();
+    let info: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let file = info[DATASET]["file_name"].as_str().unwrap();
+    std::fs::create_dir_all(to).unwrap();
+    std::fs::copy(from.join(file), to.join(file)).unwrap();
+    let entry = serde_json::json!({ DATASET: info[DATASET] });
+    std::fs::write(to.join("dataset_info.json"), entry.to_string()).unwrap();
+}
+
 #[tokio::test]
 async fn smollm2_lora_run_survives_a_killed_board() {
     let (model, data) = (folder("SMOLLM2_DIR"), folder("SMOLLM2_DATA_DIR"));
     let dir = tempfile::tempdir().unwrap();
+    copy_dataset(&data, &dir.path().join("datasets"));
     let mut board = Board::start(dir.path(), model.parent());
     let browser = Browser::open().await;
     let values = [
         ("model_name_or_path", model.to_str().unwrap()),
-        ("dataset_dir", data.to_str().unwrap()),
-        ("dataset", "alpaca_en_demo"),
+        ("dataset", DATASET),
         ("template", "smollm2"),
         ("finetuning_type", "lora"),
         ("cutoff_len", "256"),

@@ -52,7 +52,9 @@ impl RunConfig {
                 "stage" | "model_name_or_path" | "finetuning_type" | "dataset" | "template"
             );
             let value = &flat[key.name];
-            if (!only_changed || is_always || *value != defaults[key.name]) && !is_empty(value) {
+            let is_default = *value == defaults[key.name];
+            // Nothing is worth a line only where the default is something.
+            if (!only_changed || is_always || !is_default) && !(is_default && is_empty(value)) {
                 write_key(&mut text, key, &flat, false);
             }
         }

@@ -1,0 +1,37 @@
+// Smoothing and the way numbers are written.
+
+/** Returns the weight of LLaMA-Factory's average, which grows with the number of points. */
+export function lfWeight(count) {
+  return 1.8 * (1 / (1 + Math.exp(-0.05 * count)) - 0.5);
+}
+
+/** Returns the exponential average of values, seeded with the first. What is no finite number stays and leaves it alone. */
+export function smooth(values, weight) {
+  let last = null;
+  return values.map((value) => {
+    if (!Number.isFinite(value)) return value;
+    last = last === null ? value : last * weight + (1 - weight) * value;
+    return last;
+  });
+}
+
+/** Writes a measured value with sensible digits, as the server does. */
+export function figure(value) {
+  if (value === null || value === undefined) return "–";
+  if (Number.isNaN(value)) return "NaN";
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+  const size = Math.abs(value);
+  if (size === 0) return "0";
+  if (size < 1e-3 || size >= 1e6) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
+  if (size >= 1000) return value.toFixed(0);
+  const whole = size < 1 ? 1 : Math.floor(Math.log10(size)) + 1;
+  return value.toFixed(Math.max(0, 4 - whole));
+}
+
+/** Writes a tick of an axis. */
+export function tick(value) {
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size < 1e-3 || size >= 1e6) return value.toExponential(1).replace(".0e", "e").replace("e+", "e");
+  return String(Number(value.toPrecision(4)));
+}

@@ -65,8 +65,8 @@ impl ServerConfig {
         self.data_dir.join("board.lock")
     }
 
-    /// Returns a path as the board understands it: relative ones stand below the data folder.
-    pub fn resolve(&self, path: &Path) -> PathBuf {
-        self.data_dir.join(path)
+    /// Returns a message with the paths in it relative to the data folder.
+    pub fn shorten(&self, message: &str) -> String {
+        message.replace(&format!("{}/", self.data_dir.display()), "")
     }
 }

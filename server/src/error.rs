@@ -112,7 +112,6 @@ fn say_store(error: &StoreError) -> String {
 
 fn store_status(error: &StoreError) -> StatusCode {
     match error {
-        StoreError::RunNotFound(_) | StoreError::RunDeleted(_) => StatusCode::NOT_FOUND,
         StoreError::RunExists(_) | StoreError::State { .. } | StoreError::StillActive(_) => {
             StatusCode::CONFLICT
         }
@@ -125,7 +124,6 @@ fn store_status(error: &StoreError) -> StatusCode {
 
 fn store_code(error: &StoreError) -> &'static str {
     match error {
-        StoreError::RunNotFound(_) | StoreError::RunDeleted(_) => "run_not_found",
         StoreError::RunExists(_) => "run_exists",
         StoreError::State { .. } => "wrong_state",
         StoreError::StillActive(_) => "run_active",
@@ -348,19 +346,12 @@ pub async fn blocking<T: Send + 'static>(
         .map_err(|error| Error::Internal(Box::new(error)))
 }
 
-impl From<trainer_data::DataError> for Error {
-    fn from(error: trainer_data::DataError) -> Self {
-        Self::Unusable {
-            code: "bad_data",
-            hint: error.hint(),
-            message: error.to_string(),
-        }
-    }
-}
-
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
-        Self::Store(error)
+        match error {
+            StoreError::RunNotFound(_) | StoreError::RunDeleted(_) => Self::RunNotFound,
+            error => Self::Store(error),
+        }
     }
 }
 
@@ -373,7 +364,7 @@ impl From<SupervisorError> for Error {
             hint: hint.clone(),
         };
         match error {
-            SupervisorError::Store(error) => Self::Store(error),
+            SupervisorError::Store(error) => error.into(),
             SupervisorError::NotRunning(_) => conflict("not_running", "the run has ended"),
             SupervisorError::NotEnded(_) => conflict("not_ended", "the run has not ended"),
             SupervisorError::DiskFull { .. } => Self::Store(StoreError::DiskFull),

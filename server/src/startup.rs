@@ -111,16 +111,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Prepares the data folder, takes the port and opens the store.
+    /// Locks the data folder, takes the port and takes up what the last board left.
     pub async fn start(config: ServerConfig) -> Result<Self, StartError> {
-        for folder in [
-            config.data_dir.clone(),
-            config.runs_dir(),
-            config.models_dir(),
-            config.datasets_dir(),
-        ] {
-            make_folder(&folder)?;
-        }
+        make_folder(&config.data_dir)?;
         let mut lock = lock_folder(&config)?;
         let (listener, address) = listen(&config).await?;
         let holder = format!("process {}, http://{address}", std::process::id());
@@ -132,12 +125,7 @@ impl Server {
             path: config.lock_file(),
             source,
         })?;
-        if let Err(error) = demo::unpack(&config) {
-            tracing::warn!(%error, "the demo could not be unpacked");
-        }
-        let store = Store::open(&config.database()).await?;
-        let supervisor = Supervisor::start(store.clone(), supervision(&config)).await?;
-        let state = AppState::new(config, store, supervisor);
+        let state = open(config).await?;
         Ok(Self {
             listener,
             address,
@@ -203,6 +191,24 @@ fn serve_connection(stream: TcpStream, app: axum::Router, open: &GracefulShutdow
             tracing::debug!(%error, "a connection broke");
         }
     });
+}
+
+/// Prepares the data folder, opens the store and takes up the runs that the last board left.
+pub async fn open(config: ServerConfig) -> Result<AppState, StartError> {
+    for folder in [
+        config.data_dir.clone(),
+        config.runs_dir(),
+        config.models_dir(),
+        config.datasets_dir(),
+    ] {
+        make_folder(&folder)?;
+    }
+    if let Err(error) = demo::unpack(&config) {
+        tracing::warn!(%error, "the demo could not be unpacked");
+    }
+    let store = Store::open(&config.database()).await?;
+    let supervisor = Supervisor::start(store.clone(), supervision(&config)).await?;
+    Ok(AppState::new(config, store, supervisor))
 }
 
 /// Returns what the supervisor is told.

@@ -19,7 +19,7 @@ pub struct ModelList {
 }
 
 /// Lists the model folders below the data folder and the further roots, refused ones with their reason.
-#[utoipa::path(get, path = "/api/v1/models", tag = "catalog", responses((status = OK, body = ModelList)))]
+#[utoipa::path(get, path = "/api/v1/models", tag = "catalog", responses((status = OK, description = "The model folders.", body = ModelList)))]
 pub async fn list_models(State(state): State<AppState>) -> Result<Json<ModelList>, Error> {
     let models = blocking(move || catalog::list_models(&state.config)).await?;
     Ok(Json(ModelList { models, next: None }))

@@ -1,0 +1,12 @@
+//! The board as its users meet it: over HTTP, with a stub for a trainer.
+
+mod api_catalog;
+mod api_create;
+mod api_metrics;
+mod api_openapi;
+mod api_parts;
+mod api_runs;
+mod live;
+mod security;
+mod serve;
+mod support;

@@ -54,7 +54,8 @@ impl RunConfig {
             let value = &flat[key.name];
             let is_default = *value == defaults[key.name];
             // Nothing is worth a line only where the default is something.
-            if (!only_changed || is_always || !is_default) && !(is_default && is_empty(value)) {
+            let is_wanted = !is_default || (is_always || !only_changed) && !is_empty(value);
+            if is_wanted {
                 write_key(&mut text, key, &flat, false);
             }
         }

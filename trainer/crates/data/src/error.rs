@@ -16,6 +16,14 @@ pub enum DataError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A file cannot be written.
+    #[error("cannot write `{}`: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// There is no file of that name.
     #[error("File {} not found.", path.display())]
     NotFound {
@@ -181,6 +189,14 @@ impl DataError {
             line,
             column,
             reason: text.strip_suffix(&place).unwrap_or(&text).into(),
+        }
+    }
+
+    /// Returns what the system said, where a file could not be read or written.
+    pub fn io_error(&self) -> Option<&std::io::Error> {
+        match self {
+            Self::Open { source, .. } | Self::Write { source, .. } => Some(source),
+            _ => None,
         }
     }
 

@@ -14,6 +14,7 @@
 //!
 //! With `mask_history` earlier turns lose their thoughts and get no empty ones, unless `preserve_thinking` is set.
 
+mod jinja;
 mod model;
 mod python_json;
 mod registry;
@@ -44,6 +45,9 @@ pub struct TemplateOptions {
     pub today: Date,
 }
 
+/// What stands for the message in a slot.
+const MARKER: &str = "{{content}}";
+
 /// A piece of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Slot {
@@ -69,10 +73,9 @@ pub struct ChatTemplate {
     default_system: String,
     stop_words: Vec<&'static str>,
     replace_eos: bool,
+    replace_jinja: bool,
     reasoning: bool,
-    enable_thinking: Option<bool>,
-    preserve_thinking: bool,
-    today: Date,
+    options: TemplateOptions,
 }
 
 /// One question and its answer as token ids.
@@ -104,7 +107,8 @@ impl ChatTemplate {
         &self.name
     }
 
-    /// Makes `tokenizer` end sequences as the template does. Returns the tokens that were new to it.
+    /// Makes `tokenizer` end sequences as the template does, and gives it a chat template where it has none or another
+    /// format. Returns the tokens that were new to it.
     pub fn fix_special_tokens(&self, tokenizer: &mut Tokenizer) -> Vec<String> {
         let mut added = Vec::new();
         let mut stop_words = self.stop_words.iter();
@@ -119,6 +123,9 @@ impl ChatTemplate {
         tokenizer.pad_with_eos_where_none();
         for word in stop_words {
             added.extend(tokenizer.add_special_token(word));
+        }
+        if self.replace_jinja || tokenizer.chat_template().is_none() {
+            tokenizer.set_chat_template(jinja::write(self, tokenizer));
         }
         added
     }
@@ -144,7 +151,7 @@ impl ChatTemplate {
     ) -> Result<Vec<Turn>, DataError> {
         let messages = &conversation.messages;
         let last_answer = messages.len().saturating_sub(1);
-        let forget_history = mask_history && !self.preserve_thinking;
+        let forget_history = mask_history && !self.options.preserve_thinking;
         let mut turns = Vec::with_capacity(messages.len() / 2);
         for (index, pair) in messages.chunks_exact(2).enumerate() {
             let mut turn = Turn::default();
@@ -153,14 +160,15 @@ impl ChatTemplate {
             }
             self.encode_message(pair[0].role, &pair[0].content, tokenizer, &mut turn.source)?;
             let is_last = index * 2 + 1 == last_answer;
-            let remove = self.enable_thinking == Some(false) || (forget_history && !is_last);
+            let remove =
+                self.options.enable_thinking == Some(false) || (forget_history && !is_last);
             let answer = if self.reasoning && remove {
                 Cow::Owned(thinking::remove(&pair[1].content))
             } else {
                 Cow::Borrowed(pair[1].content.as_str())
             };
             if self.reasoning && (is_last || !forget_history) && !thinking::is_in(&answer) {
-                let counted = self.enable_thinking == Some(true);
+                let counted = self.options.enable_thinking == Some(true);
                 tokenizer.encode_onto(
                     thinking::EMPTY,
                     if counted {
@@ -190,7 +198,9 @@ impl ChatTemplate {
         if system.is_empty() && conversation.tools.is_empty() {
             return Ok(());
         }
-        let tools = self.tools.describe(&conversation.tools, self.today)?;
+        let tools = self
+            .tools
+            .describe(&conversation.tools, self.options.today)?;
         encode_slots(&self.system, &format!("{system}{tools}"), tokenizer, ids)
     }
 
@@ -224,7 +234,7 @@ fn encode_slots(
     for slot in slots {
         match slot {
             Slot::Text(text) => {
-                tokenizer.encode_onto(&text.replacen("{{content}}", content, 1), ids)?;
+                tokenizer.encode_onto(&text.replacen(MARKER, content, 1), ids)?;
             }
             Slot::Bos => ids.extend(tokenizer.bos_token_id()),
             Slot::Eos => ids.extend(tokenizer.eos_token_id()),

@@ -8,7 +8,6 @@ mod config;
 use std::path::{Path, PathBuf};
 
 use config::{SpecialTokens, TokenizerConfig};
-use serde_json::{Value, json};
 use tokenizers::AddedToken;
 
 use crate::error::DataError;
@@ -36,6 +35,7 @@ pub struct Tokenizer {
     eos_id: Option<u32>,
     pad_id: Option<u32>,
     has_new_tokens: bool,
+    has_new_chat_template: bool,
 }
 
 impl Tokenizer {
@@ -83,6 +83,7 @@ impl Tokenizer {
             chat_template: config.chat_template,
             special: config.special,
             has_new_tokens: false,
+            has_new_chat_template: false,
         })
     }
 
@@ -179,6 +180,12 @@ impl Tokenizer {
         self.chat_template.as_deref()
     }
 
+    /// Gives it another chat template (Jinja).
+    pub fn set_chat_template(&mut self, template: String) {
+        self.chat_template = Some(template);
+        self.has_new_chat_template = true;
+    }
+
     /// Makes `token` end sequences. Returns it where it was new.
     pub fn set_eos(&mut self, token: &str) -> Option<String> {
         let new = self.add_special_token(token);
@@ -203,12 +210,15 @@ impl Tokenizer {
         is_new.then(|| token.into())
     }
 
-    /// Writes the tokenizer's files into `dir`, with the changes that a chat template made to its special tokens.
+    /// Writes the tokenizer's files into `dir`, with the changes that a chat template made.
     pub fn save(&self, dir: &Path) -> Result<(), DataError> {
         for name in FILES {
             let (from, to) = (self.dir.join(name), dir.join(name));
             if from.is_file() && from != to {
-                std::fs::copy(&from, &to).map_err(|source| DataError::Open { path: to, source })?;
+                // Not `copy`, which would also copy that the base model's files may be read-only.
+                let bytes = std::fs::read(&from)
+                    .map_err(|source| DataError::Open { path: from, source })?;
+                write(&to, &bytes)?;
             }
         }
         if self.has_new_tokens {
@@ -220,21 +230,18 @@ impl Tokenizer {
                 })?;
             write(&dir.join("tokenizer.json"), text.as_bytes())?;
         }
-        let path = dir.join("tokenizer_config.json");
-        let mut config = config::read_object(&path)?.unwrap_or_default();
-        for (key, token) in [
+        let mut changes = vec![
             ("eos_token", &self.special.eos),
             ("pad_token", &self.special.pad),
-        ] {
-            config.insert(key.into(), json!(token));
-        }
-        let text = serde_json::to_vec_pretty(&Value::Object(config)).map_err(|source| {
-            DataError::Open {
-                path: path.clone(),
-                source: source.into(),
+        ];
+        config::change(&dir.join("special_tokens_map.json"), &changes, false)?;
+        if self.has_new_chat_template {
+            match (dir.join("chat_template.jinja"), &self.chat_template) {
+                (path, Some(text)) if path.exists() => write(&path, text.as_bytes())?,
+                _ => changes.push(("chat_template", &self.chat_template)),
             }
-        })?;
-        write(&path, &text)
+        }
+        config::change(&dir.join("tokenizer_config.json"), &changes, true)
     }
 }
 
@@ -245,7 +252,7 @@ fn add(inner: &mut tokenizers::Tokenizer, token: AddedToken) {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
-    std::fs::write(path, bytes).map_err(|source| DataError::Open {
+    std::fs::write(path, bytes).map_err(|source| DataError::Write {
         path: path.into(),
         source,
     })

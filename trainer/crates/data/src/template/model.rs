@@ -10,11 +10,9 @@ use minijinja::value::{ValueKind, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, Value, context};
 
 use super::tools::ToolFormat;
-use super::{ChatTemplate, Slot, TemplateOptions};
+use super::{ChatTemplate, MARKER, Slot, TemplateOptions};
 use crate::error::DataError;
 use crate::tokenizer::Tokenizer;
-
-const MARKER: &str = "{{content}}";
 
 /// Turns the Jinja text `source` into slots.
 pub(super) fn understand(
@@ -22,10 +20,19 @@ pub(super) fn understand(
     tokenizer: &Tokenizer,
     options: &TemplateOptions,
 ) -> Result<ChatTemplate, DataError> {
-    let prefix = tokenizer.start_of_text()?;
+    let start = tokenizer.start_of_text()?;
+    let render = |messages: &[(&str, &str)], opens_answer: bool| {
+        render(source, messages, opens_answer, tokenizer, options)
+            .map_err(|error| refused(tokenizer, &error.to_string()))
+    };
+    // What every text of this tokenizer starts with is a prefix where the Jinja text writes it.
+    let prefix = if render(&[("user", MARKER)], true)?.starts_with(&start) {
+        start
+    } else {
+        String::new()
+    };
     let render = |messages: &[(&str, &str)], opens_answer: bool| -> Result<String, DataError> {
-        let text = render(source, messages, opens_answer, tokenizer, options)
-            .map_err(|error| refused(tokenizer, &error.to_string()))?;
+        let text = render(messages, opens_answer)?;
         Ok(text.strip_prefix(&prefix).unwrap_or(&text).to_owned())
     };
     let system = render(&[("system", MARKER)], false)?;
@@ -73,10 +80,9 @@ pub(super) fn understand(
         default_system: options.default_system.clone().unwrap_or(default_system),
         stop_words: Vec::new(),
         replace_eos: false,
+        replace_jinja: false,
         reasoning,
-        enable_thinking: options.enable_thinking,
-        preserve_thinking: options.preserve_thinking,
-        today: options.today,
+        options: options.clone(),
     })
 }
 

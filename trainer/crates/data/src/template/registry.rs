@@ -60,6 +60,7 @@ struct Draft {
     default_system: &'static str,
     stop_words: Vec<&'static str>,
     replace_eos: bool,
+    replace_jinja: bool,
     reasoning: bool,
 }
 
@@ -76,6 +77,7 @@ impl Draft {
             default_system: "",
             stop_words: Vec::new(),
             replace_eos: false,
+            replace_jinja: false,
             reasoning: false,
         }
     }
@@ -101,10 +103,9 @@ impl Draft {
                 .unwrap_or_else(|| self.default_system.into()),
             stop_words: self.stop_words,
             replace_eos: self.replace_eos,
+            replace_jinja: self.replace_jinja,
             reasoning: self.reasoning,
-            enable_thinking: options.enable_thinking,
-            preserve_thinking: options.preserve_thinking,
-            today: options.today,
+            options: options.clone(),
         }
     }
 }
@@ -123,6 +124,7 @@ fn alpaca() -> Draft {
         assistant: [text("{{content}}"), vec![Slot::Eos], text("\n\n")].concat(),
         default_system: "Below is an instruction that describes a task. \
                          Write a response that appropriately completes the request.\n\n",
+        replace_jinja: true,
         ..Draft::new("alpaca")
     }
 }
@@ -137,6 +139,7 @@ fn default() -> Draft {
         ]
         .concat(),
         assistant: [text("{{content}}"), vec![Slot::Eos], text("\n")].concat(),
+        replace_jinja: true,
         ..Draft::new("default")
     }
 }
@@ -149,6 +152,7 @@ fn chatml() -> Draft {
         observation: text(CHATML_TOOL),
         stop_words: vec!["<|im_end|>", "<|im_start|>"],
         replace_eos: true,
+        replace_jinja: true,
         ..Draft::new("chatml")
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokenizers::AddedToken;
 
 use crate::error::DataError;
@@ -87,6 +87,28 @@ pub(super) fn read_object(path: &Path) -> Result<Option<Map<String, Value>>, Dat
     serde_json::from_slice(&bytes)
         .map(Some)
         .map_err(|error| DataError::json(path, &error))
+}
+
+/// Sets values of a JSON object in a file; where there is no such file, it is made if `makes_file`.
+pub(super) fn change(
+    path: &Path,
+    changes: &[(&str, &Option<String>)],
+    makes_file: bool,
+) -> Result<(), DataError> {
+    let mut object = match read_object(path)? {
+        Some(object) => object,
+        None if makes_file => Map::new(),
+        None => return Ok(()),
+    };
+    for (key, value) in changes {
+        object.insert((*key).into(), json!(value));
+    }
+    let text =
+        serde_json::to_vec_pretty(&Value::Object(object)).map_err(|source| DataError::Write {
+            path: path.into(),
+            source: source.into(),
+        })?;
+    super::write(path, &text)
 }
 
 /// A token is a string, or an object with its `content`.

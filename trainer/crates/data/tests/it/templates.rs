@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 use rstest::rstest;
 use serde::Deserialize;
-use trainer_data::{Example, PrepareOptions, TemplateOptions, prepare_sft};
+use trainer_data::{Example, PrepareOptions, TemplateOptions, Tokenizer, prepare_sft};
 
 use crate::support::{Folder, fixture, options, prepare, template_options, text, tokenizer};
 
@@ -251,4 +251,45 @@ fn a_new_end_token_is_added_and_reported() {
     assert_eq!(prepared.report.added_tokens, ["<|eot_id|>", "<|eom_id|>"]);
     assert_eq!(tokenizer.num_tokens(), before + 2);
     assert_eq!(tokenizer.eos_token(), Some("<|eot_id|>"));
+}
+
+#[rstest]
+#[case("qwen", "qwen")]
+#[case("qwen3_nothink", "qwen")]
+#[case("chatml", "qwen")]
+#[case("default", "qwen")]
+#[case("llama3", "llama3")]
+#[case("alpaca", "mistral")]
+fn a_template_written_as_jinja_says_the_same(#[case] name: &str, #[case] model: &str) {
+    let folder = Folder::new("{}");
+    for file in ["tokenizer.json", "tokenizer_config.json"] {
+        let text = std::fs::read_to_string(fixture("tokenizers").join(model).join(file))
+            .expect("the fixture is there");
+        std::fs::write(
+            folder.path().join(file),
+            text.replace("\"chat_template\"", "\"left_out\""),
+        )
+        .expect("it can be written");
+    }
+    let mut named = Tokenizer::load(folder.path()).expect("it loads");
+    let mut options = options(&fixture(""), "conversations_alpaca");
+    options.template = Some(name.into());
+    let expected = prepare_sft(&options, &mut named, &|_| {}).expect("fine");
+    named.save(folder.path()).expect("it can be written");
+
+    let mut own = Tokenizer::load(folder.path()).expect("it loads");
+    options.template = None;
+    let rows = prepare_sft(&options, &mut own, &|_| {}).expect("the Jinja text is understood");
+    let texts = |tokenizer: &Tokenizer, rows: &[Example]| -> Vec<String> {
+        let text = |row: &Example| {
+            let ids: Vec<u32> = row
+                .input_ids
+                .iter()
+                .map(|&id| u32::try_from(id).expect("an id"))
+                .collect();
+            tokenizer.decode(&ids, false).expect("known ids")
+        };
+        rows.iter().map(text).collect()
+    };
+    assert_eq!(texts(&own, &rows.train), texts(&named, &expected.train));
 }

@@ -13,7 +13,7 @@ use crate::stop::StopFlag;
 
 /// What an evaluation found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Evaluation {
+pub(crate) struct Evaluation {
     /// Values by Hugging Face's names.
     pub values: Vec<(String, f64)>,
     /// How long it took.
@@ -21,7 +21,7 @@ pub struct Evaluation {
 }
 
 /// Evaluates all `rows`, or returns `None` where the run is asked to stop on the way.
-pub fn evaluate(
+pub(crate) fn evaluate(
     strategy: &dyn Strategy,
     objective: &dyn Objective,
     rows: &[Example],

@@ -13,7 +13,7 @@ use crate::system::UsageMeter;
 
 /// Runs until it is dropped.
 #[derive(Debug)]
-pub struct Monitor {
+pub(crate) struct Monitor {
     step: Arc<AtomicU64>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -21,7 +21,7 @@ pub struct Monitor {
 
 impl Monitor {
     /// Starts the thread; `every` is the time between two readings.
-    pub fn start(events: EventSink, rank: u32, every: Duration) -> Self {
+    pub(crate) fn start(events: EventSink, rank: u32, every: Duration) -> Self {
         let step = Arc::new(AtomicU64::new(0));
         let (stop, stopped) = channel();
         let shared = Arc::clone(&step);
@@ -47,7 +47,7 @@ impl Monitor {
     }
 
     /// Tells which step the next readings belong to.
-    pub fn set_step(&self, step: u64) {
+    pub(crate) fn set_step(&self, step: u64) {
         self.step.store(step, Ordering::Relaxed);
     }
 }

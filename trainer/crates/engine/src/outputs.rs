@@ -16,7 +16,7 @@ use crate::plot::curve_svg;
 
 /// What is saved beside the weights.
 #[derive(Debug)]
-pub struct Artifacts {
+pub(crate) struct Artifacts {
     /// The tokenizer with the template's changes.
     pub tokenizer: Tokenizer,
     /// The base model's folder, which an adapter names.
@@ -29,7 +29,7 @@ impl Artifacts {
     /// Writes model or adapter and tokenizer into `folder`; `kind` converts the weights of a model.
     ///
     /// An adapter is always written in the type that it is trained in.
-    pub fn write_model(&self, model: &Model, folder: &Path, kind: Option<Kind>) -> Result<(), EngineError> {
+    pub(crate) fn write_model(&self, model: &Model, folder: &Path, kind: Option<Kind>) -> Result<(), EngineError> {
         if self.is_adapter {
             model.save_adapter(folder, &self.base)?;
             model.save_companions(folder)?;
@@ -41,7 +41,7 @@ impl Artifacts {
     }
 
     /// Writes the same into the run directory, beside first: a full disk leaves no half model under its name.
-    pub fn export_model(&self, model: &Model, run_dir: &RunDir) -> Result<(), EngineError> {
+    pub(crate) fn export_model(&self, model: &Model, run_dir: &RunDir) -> Result<(), EngineError> {
         let beside = run_dir.root().join(".export.part");
         if beside.exists() {
             fs::remove_dir_all(&beside).map_err(|error| EngineError::io("remove", &beside, error))?;
@@ -70,7 +70,7 @@ fn move_files(from: &Path, to: &Path) -> Result<(), EngineError> {
 }
 
 /// Returns `trainer_state.json` in Hugging Face's form.
-pub fn trainer_state(config: &RunConfig, progress: &Progress, max_steps: u64, history: &[Value]) -> Value {
+pub(crate) fn trainer_state(config: &RunConfig, progress: &Progress, max_steps: u64, history: &[Value]) -> Value {
     #[expect(clippy::cast_possible_truncation, reason = "a number of epochs is small")]
     let num_train_epochs = match config.training.max_steps {
         Some(_) => progress.epoch.ceil() as i64,
@@ -99,7 +99,7 @@ pub fn trainer_state(config: &RunConfig, progress: &Progress, max_steps: u64, hi
 }
 
 /// Returns the results of training by Hugging Face's names.
-pub fn train_results(progress: &Progress, first_step: u64, seconds: f64, rows_per_step: f64) -> Map<String, Value> {
+pub(crate) fn train_results(progress: &Progress, first_step: u64, seconds: f64, rows_per_step: f64) -> Map<String, Value> {
     let steps = progress.step.saturating_sub(first_step) as f64;
     let seconds = seconds.max(1e-9);
     let mut results = Map::new();
@@ -119,7 +119,7 @@ fn round(value: f64) -> f64 {
 }
 
 /// Writes the results of training, of the newest evaluation, and both together.
-pub fn write_results(
+pub(crate) fn write_results(
     run_dir: &RunDir,
     train: &Map<String, Value>,
     eval: Option<&Map<String, Value>>,
@@ -135,7 +135,7 @@ pub fn write_results(
 }
 
 /// Draws the loss over the steps.
-pub fn write_loss_curve(run_dir: &RunDir, name: &str, history: &[Value]) -> Result<(), EngineError> {
+pub(crate) fn write_loss_curve(run_dir: &RunDir, name: &str, history: &[Value]) -> Result<(), EngineError> {
     let points: Vec<(u64, f64)> = history
         .iter()
         .filter_map(|entry| Some((entry.get("step")?.as_u64()?, entry.get("loss")?.as_f64()?)))

@@ -13,7 +13,7 @@ const TOP: f64 = 40.0;
 const BOTTOM: f64 = 48.0;
 
 /// Returns the smoothed curve: a moving average whose weight grows with the number of points.
-pub fn smooth(values: &[f64]) -> Vec<f64> {
+pub(crate) fn smooth(values: &[f64]) -> Vec<f64> {
     let Some(&first) = values.first() else { return Vec::new() };
     let weight = smoothing_weight(values.len());
     let mut last = first;
@@ -27,12 +27,12 @@ pub fn smooth(values: &[f64]) -> Vec<f64> {
 }
 
 /// Returns the share of the past in the moving average of `num_points` points.
-pub fn smoothing_weight(num_points: usize) -> f64 {
+pub(crate) fn smoothing_weight(num_points: usize) -> f64 {
     1.8 * (1.0 / (1.0 + (-0.05 * num_points as f64).exp()) - 0.5)
 }
 
 /// Draws one curve over the steps; points that are not finite leave a gap.
-pub fn curve_svg(title: &str, name: &str, points: &[(u64, f64)]) -> String {
+pub(crate) fn curve_svg(title: &str, name: &str, points: &[(u64, f64)]) -> String {
     let finite: Vec<(u64, f64)> = points.iter().copied().filter(|(_, y)| y.is_finite()).collect();
     let mut svg = String::new();
     // Writing to a String cannot fail.

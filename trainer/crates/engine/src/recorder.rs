@@ -22,9 +22,9 @@ pub struct EventSink {
 }
 
 impl EventSink {
-    /// Opens the event file of a run; a torn last line of an earlier attempt is cut away.
-    pub fn open(run_dir: &RunDir) -> Result<Self, EngineError> {
-        let writer = EventWriter::open(run_dir.events())?;
+    /// Opens the event file of a run for its attempt, from 1; a torn last line of an earlier one is cut away.
+    pub fn open(run_dir: &RunDir, attempt: u32) -> Result<Self, EngineError> {
+        let writer = EventWriter::open_attempt(run_dir.events(), attempt)?;
         Ok(Self { writer: Arc::new(Mutex::new(writer)) })
     }
 
@@ -52,7 +52,7 @@ impl EventSink {
 
 /// The numbers of one optimizer step.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct StepNumbers {
+pub(crate) struct StepNumbers {
     /// The step, from 1.
     pub step: u64,
     /// Passes over the data, done after this step.
@@ -73,7 +73,7 @@ pub struct StepNumbers {
 
 /// Writes the numbers of a run to its files.
 #[derive(Debug)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     events: EventSink,
     trainer_log: File,
     history: Vec<Value>,
@@ -88,7 +88,7 @@ pub struct Recorder {
 impl Recorder {
     /// Opens the log. `first_step` steps were done by earlier attempts; what was logged after them is
     /// dropped from the log, since it is done again (the event file keeps all of it).
-    pub fn open(run_dir: &RunDir, events: EventSink, history: Vec<Value>, first_step: u64) -> Result<Self, EngineError> {
+    pub(crate) fn open(run_dir: &RunDir, events: EventSink, history: Vec<Value>, first_step: u64) -> Result<Self, EngineError> {
         let path = run_dir.trainer_log();
         keep_lines_up_to(&path, first_step)?;
         let trainer_log = OpenOptions::new()
@@ -109,39 +109,39 @@ impl Recorder {
     }
 
     /// Begins to count time, once everything is loaded.
-    pub fn start(&mut self, total_steps: u64, tokens_before: u64) {
+    pub(crate) fn start(&mut self, total_steps: u64, tokens_before: u64) {
         self.started = Instant::now();
         self.total_steps = total_steps;
         self.tokens_before = tokens_before;
     }
 
     /// Goes on with what an earlier attempt had not logged yet.
-    pub fn set_pending(&mut self, pending: (f64, u64)) {
+    pub(crate) fn set_pending(&mut self, pending: (f64, u64)) {
         self.pending = pending;
     }
 
     /// Returns loss summed and steps counted since the last line of the log.
-    pub fn pending(&self) -> (f64, u64) {
+    pub(crate) fn pending(&self) -> (f64, u64) {
         self.pending
     }
 
     /// Returns the event file.
-    pub fn events(&self) -> &EventSink {
+    pub(crate) fn events(&self) -> &EventSink {
         &self.events
     }
 
     /// Returns the seconds since [`Recorder::start`].
-    pub fn elapsed_seconds(&self) -> f64 {
+    pub(crate) fn elapsed_seconds(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }
 
     /// Returns the entries for `trainer_state.json`.
-    pub fn history(&self) -> &[Value] {
+    pub(crate) fn history(&self) -> &[Value] {
         &self.history
     }
 
     /// Writes the `metric` event of a step and keeps its loss for the next line of the log.
-    pub fn step(&mut self, numbers: &StepNumbers) -> Result<(), EngineError> {
+    pub(crate) fn step(&mut self, numbers: &StepNumbers) -> Result<(), EngineError> {
         self.pending.0 += numbers.loss;
         self.pending.1 += 1;
         let per_second = if numbers.seconds > 0.0 { numbers.num_tokens as f64 / numbers.seconds } else { 0.0 };
@@ -160,7 +160,7 @@ impl Recorder {
     }
 
     /// Writes a line of the log: the mean loss since the last line.
-    pub fn log(&mut self, numbers: &StepNumbers) -> Result<(), EngineError> {
+    pub(crate) fn log(&mut self, numbers: &StepNumbers) -> Result<(), EngineError> {
         let (sum, count) = std::mem::take(&mut self.pending);
         let loss = if count == 0 { numbers.loss } else { sum / count as f64 };
         let mut line = self.line(numbers);
@@ -188,7 +188,7 @@ impl Recorder {
     }
 
     /// Writes event, line and history entry of an evaluation.
-    pub fn evaluation(&mut self, numbers: &StepNumbers, values: &[(String, f64)], seconds: f64) -> Result<(), EngineError> {
+    pub(crate) fn evaluation(&mut self, numbers: &StepNumbers, values: &[(String, f64)], seconds: f64) -> Result<(), EngineError> {
         self.events.emit(EventKind::metric(numbers.step, Some(numbers.epoch), values.iter().cloned()))?;
         let mut entry = Map::new();
         entry.insert("epoch".into(), json!(numbers.epoch));
@@ -205,7 +205,7 @@ impl Recorder {
     }
 
     /// Writes the closing line and history entry with the results.
-    pub fn results(&mut self, numbers: &StepNumbers, results: &Map<String, Value>) -> Result<(), EngineError> {
+    pub(crate) fn results(&mut self, numbers: &StepNumbers, results: &Map<String, Value>) -> Result<(), EngineError> {
         let mut entry = results.clone();
         entry.insert("step".into(), json!(numbers.step));
         self.history.push(Value::Object(entry));

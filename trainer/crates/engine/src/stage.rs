@@ -1,3 +1,3 @@
 //! The stages: what each one reads, and which objective it trains with.
 
-pub mod sft;
+pub(crate) mod sft;

@@ -30,7 +30,7 @@ pub enum Outcome {
 }
 
 /// What the loop works with.
-pub struct Trainer<'a> {
+pub(crate) struct Trainer<'a> {
     /// What the run was asked for.
     pub config: &'a RunConfig,
     /// Where it writes.
@@ -69,7 +69,7 @@ pub struct Trainer<'a> {
 
 impl Trainer<'_> {
     /// Runs the remaining steps.
-    pub fn run(&mut self) -> Result<Outcome, EngineError> {
+    pub(crate) fn run(&mut self) -> Result<Outcome, EngineError> {
         self.recorder.start(self.total_steps, self.progress.num_input_tokens_seen);
         self.stage_training()?;
         if self.config.evaluation.eval_on_start && self.progress.step == 0 {
@@ -207,7 +207,7 @@ impl Trainer<'_> {
     }
 
     /// Evaluates after the step of `numbers` and keeps the result.
-    pub fn evaluate(&mut self, numbers: &StepNumbers) -> Result<(), EngineError> {
+    pub(crate) fn evaluate(&mut self, numbers: &StepNumbers) -> Result<(), EngineError> {
         if self.eval.is_empty() {
             return Ok(());
         }
@@ -241,7 +241,7 @@ impl Trainer<'_> {
     }
 
     /// Writes a checkpoint of the current step and removes old ones.
-    pub fn save(&mut self) -> Result<(), EngineError> {
+    pub(crate) fn save(&mut self) -> Result<(), EngineError> {
         let step = self.progress.step;
         let started = Instant::now();
         let events = self.recorder.events().clone();

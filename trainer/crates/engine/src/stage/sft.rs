@@ -11,12 +11,12 @@ use crate::error::EngineError;
 use crate::recorder::EventSink;
 
 /// Returns the objective of training and that of evaluation.
-pub fn objectives() -> (CrossEntropy, CrossEntropy) {
+pub(crate) fn objectives() -> (CrossEntropy, CrossEntropy) {
     (CrossEntropy::default(), CrossEntropy::default())
 }
 
 /// Returns what the data crate needs of the configuration.
-pub fn prepare_options(config: &RunConfig, source_date_epoch: Option<&str>) -> Result<PrepareOptions, EngineError> {
+pub(crate) fn prepare_options(config: &RunConfig, source_date_epoch: Option<&str>) -> Result<PrepareOptions, EngineError> {
     let data = &config.data;
     Ok(PrepareOptions {
         dataset_dir: data.dataset_dir.clone(),
@@ -41,7 +41,7 @@ pub fn prepare_options(config: &RunConfig, source_date_epoch: Option<&str>) -> R
 }
 
 /// Reads and tokenises the rows; progress goes out as events.
-pub fn prepare(
+pub(crate) fn prepare(
     config: &RunConfig,
     source_date_epoch: Option<&str>,
     events: &EventSink,

@@ -1,0 +1,263 @@
+//! From a command line to a run directory that ranks can work in, and from their end to `exit.json`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode as Code;
+
+use anyhow::{Context as _, Result};
+use run_protocol::exit::replace_file;
+use run_protocol::{AcceptedKey, ExitCode, ExitRecord, LauncherRecord, Parsed, RunConfig, RunDir, Stage};
+use run_protocol::events::EventWriter;
+use trainer_engine::RankOptions;
+use trainer_engine::checkpoint;
+
+use crate::cli::RunArgs;
+use crate::ending::{exit_record, print_ending};
+use crate::environment::num_cores;
+use crate::failure::{Failure, Refusal};
+use crate::launch::{Plan, run_ranks};
+use crate::mirror::Mirror;
+use crate::rank;
+
+/// Bytes kept back on the disk, so that a run that fills it can still say so.
+const RESERVE_BYTES: usize = 64 * 1024;
+
+/// Returns the path of the file whose room is kept for the last words.
+pub(crate) fn reserve_path(run_dir: &RunDir) -> PathBuf {
+    run_dir.root().join(".reserve")
+}
+
+/// Trains: as the launcher, or as the rank that another launcher started.
+pub(crate) fn train(arguments: &RunArgs, stage: Option<Stage>) -> Result<Code> {
+    let is_rank = std::env::var_os("RANK").is_some() && std::env::var_os("WORLD_SIZE").is_some();
+    let run = match prepare(arguments, stage) {
+        Ok(run) => run,
+        Err(error) => return Ok(refuse(arguments, &error)),
+    };
+    if is_rank {
+        let options = RankOptions {
+            resume: run.resume,
+            accepted_without_effect: run.accepted,
+            source_date_epoch: std::env::var("SOURCE_DATE_EPOCH").ok(),
+            num_threads: trainer_torch_ext::num_threads(),
+        };
+        return Ok(rank::run_in(&run.dir, &options, run.attempt));
+    }
+    let code = launch(&run)?;
+    Ok(code)
+}
+
+/// A run that may start.
+struct Run {
+    dir: RunDir,
+    resume: Option<PathBuf>,
+    accepted: Vec<AcceptedKey>,
+    attempt: u32,
+    /// Whether a person watches this terminal.
+    is_watched: bool,
+}
+
+fn prepare(arguments: &RunArgs, stage: Option<Stage>) -> Result<Run> {
+    let text = fs::read_to_string(&arguments.config).map_err(|error| {
+        Refusal::new(format!("cannot read `{}`: {error}", arguments.config.display()), "give the path of a YAML file")
+    })?;
+    let Parsed { mut config, accepted_without_effect, .. } = parse(&text, &arguments.overrides, stage)?;
+    let base = std::env::current_dir().context("cannot tell the current directory")?;
+    config.resolve_paths(&base);
+    let root = run_root(arguments, &config, &base)?;
+    let num_ranks = num_ranks()?;
+    let facts = run_protocol::Facts { world_size: Some(num_ranks), num_examples: None };
+    for warning in config.check_with(&facts).into_result()? {
+        tracing::warn!(field = warning.field, hint = warning.hint, "{}", warning.message);
+    }
+    let dir = RunDir::create(&root).with_context(|| format!("cannot make the folder `{}`", root.display()))?;
+    let resume = resume_from(arguments, &config, &dir, &base)?;
+    let accepted = given_accepted(arguments, &dir, accepted_without_effect);
+    if !is_same_file(&arguments.config, &dir.config()) {
+        write(&dir.training_args(), &text)?;
+        write(&dir.config(), &config.to_yaml())?;
+    }
+    remove(&dir.exit())?;
+    fs::write(reserve_path(&dir), vec![b' '; RESERVE_BYTES]).context("cannot write into the run directory")?;
+    let attempt = attempt(&dir)?;
+    let is_watched = arguments.run_dir.is_none() || std::io::IsTerminal::is_terminal(&std::io::stderr());
+    Ok(Run { dir, resume, accepted, attempt, is_watched })
+}
+
+/// Parses the file; the command's stage must not contradict it.
+fn parse(text: &str, overrides: &[String], stage: Option<Stage>) -> Result<Parsed> {
+    let parsed = RunConfig::from_yaml(text, overrides)?;
+    let Some(stage) = stage.filter(|stage| *stage != parsed.config.stage) else { return Ok(parsed) };
+    let is_given = text.lines().any(|line| line.starts_with("stage:") || line.trim_start().starts_with("\"stage\""))
+        || overrides.iter().any(|pair| pair.starts_with("stage="));
+    if is_given {
+        return Err(Refusal::new(
+            format!("the command is `{stage}`, but the configuration says `stage: {}`", parsed.config.stage),
+            "use `trainer train`, which takes the stage from the file",
+        ));
+    }
+    let mut overrides = overrides.to_vec();
+    overrides.push(format!("stage={stage}"));
+    Ok(RunConfig::from_yaml(text, &overrides)?)
+}
+
+/// Returns the folder that the run writes into.
+fn run_root(arguments: &RunArgs, config: &RunConfig, base: &Path) -> Result<PathBuf> {
+    if let Some(dir) = &arguments.run_dir {
+        return Ok(base.join(dir));
+    }
+    config.training.output_dir.clone().ok_or_else(|| {
+        Refusal::new("output_dir: is missing", "say where the results go, in the file or as `output_dir=DIR`")
+    })
+}
+
+/// Returns the ranks of this machine; several of them are refused by the check.
+fn num_ranks() -> Result<usize> {
+    for name in ["NPROC_PER_NODE", "NNODES", "WORLD_SIZE"] {
+        let Ok(value) = std::env::var(name) else { continue };
+        match value.parse::<usize>() {
+            Ok(1) => {}
+            Ok(_) => {
+                return Err(Refusal::new(
+                    format!("{name} is {value}, and training on several ranks arrives with the distributed engine"),
+                    format!("leave {name} out"),
+                ));
+            }
+            Err(_) => return Err(Refusal::new(format!("{name} is `{value}`, expected a number"), "leave it out")),
+        }
+    }
+    Ok(1)
+}
+
+/// Returns the checkpoint to go on from, by the rules for an output folder that is not empty.
+fn resume_from(arguments: &RunArgs, config: &RunConfig, dir: &RunDir, base: &Path) -> Result<Option<PathBuf>> {
+    let wanted = arguments.resume.as_deref().or(config.checkpoint.resume_from_checkpoint.as_deref());
+    let newest = || dir.latest_checkpoint().context("cannot list the checkpoints");
+    match wanted {
+        Some("auto" | "true" | "True") => Ok(newest()?.map(|(_, path)| path)),
+        Some(path) => {
+            let path = base.join(path);
+            checkpoint::Progress::read(&path)?;
+            Ok(Some(path))
+        }
+        None if config.checkpoint.overwrite_output_dir => {
+            checkpoint::disown(dir)?;
+            for old in [dir.events(), dir.trainer_log(), dir.trainer_state()] {
+                remove(&old)?;
+            }
+            Ok(None)
+        }
+        None => match newest()? {
+            Some((step, path)) => {
+                tracing::info!(step, "the output folder holds a checkpoint: going on from it");
+                Ok(Some(path))
+            }
+            None if has_weights(dir.root()) => Err(Refusal::new(
+                format!("`{}` already holds a finished model", dir.root().display()),
+                "choose another `output_dir`, or set `overwrite_output_dir: true`",
+            )),
+            None => Ok(None),
+        },
+    }
+}
+
+fn has_weights(root: &Path) -> bool {
+    ["model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors"]
+        .iter()
+        .any(|name| root.join(name).is_file())
+}
+
+/// Returns the keys without effect, also where the canonical file no longer has them.
+fn given_accepted(arguments: &RunArgs, dir: &RunDir, parsed: Vec<AcceptedKey>) -> Vec<AcceptedKey> {
+    if !is_same_file(&arguments.config, &dir.config()) {
+        return parsed;
+    }
+    let original = fs::read_to_string(dir.training_args()).ok();
+    original
+        .and_then(|text| RunConfig::from_yaml(&text, &[]).ok())
+        .map_or(parsed, |original| original.accepted_without_effect)
+}
+
+/// Returns the number of this attempt: the board's where it keeps one, else the next after the events'.
+fn attempt(dir: &RunDir) -> Result<u32> {
+    let next = EventWriter::open(dir.events())?.attempt();
+    let told = LauncherRecord::read(&dir.launcher()).ok().flatten().map_or(0, |record| record.attempt);
+    Ok(next.max(told))
+}
+
+fn launch(run: &Run) -> Result<Code> {
+    let plan = Plan {
+        run_dir: run.dir.root().to_owned(),
+        logs: vec![run.dir.rank_log(0)],
+        arguments: rank_arguments(run)?,
+        num_threads: num_cores(),
+    };
+    let offset = fs::metadata(run.dir.events()).map_or(0, |file| file.len());
+    let mirror = run.is_watched.then(|| Mirror::start(run.dir.rank_log(0)));
+    let ended = run_ranks(&plan);
+    drop(mirror);
+    let record = match ended {
+        Ok(ended) => exit_record(&run.dir, offset, run.attempt, &ended),
+        Err(error) => record_of(&Failure::of(&error), run.attempt),
+    };
+    remove(&reserve_path(&run.dir))?;
+    record.write(&run.dir.exit()).context("cannot write exit.json")?;
+    print_ending(&run.dir, &record);
+    Ok(Code::from(record.exit_code().unwrap_or(ExitCode::Internal).code()))
+}
+
+fn rank_arguments(run: &Run) -> Result<Vec<String>> {
+    let text = |path: &Path| {
+        path.to_str().map(str::to_owned).ok_or_else(|| {
+            Refusal::new(format!("the path `{}` is not UTF-8", path.display()), "choose another folder")
+        })
+    };
+    let mut arguments = vec!["rank".to_owned(), text(run.dir.root())?, format!("--attempt={}", run.attempt)];
+    if let Some(checkpoint) = &run.resume {
+        arguments.push(format!("--resume={}", text(checkpoint)?));
+    }
+    if !run.accepted.is_empty() {
+        arguments.push(format!("--accepted={}", serde_json::to_string(&run.accepted)?));
+    }
+    Ok(arguments)
+}
+
+/// Prints why the run may not start; a board that prepared the folder finds it in `exit.json`, too.
+fn refuse(arguments: &RunArgs, error: &anyhow::Error) -> Code {
+    let failure = Failure::of(error);
+    failure.print();
+    if let Some(root) = arguments.run_dir.as_ref().filter(|root| root.is_dir()) {
+        let dir = RunDir::new(root);
+        drop(fs::remove_file(reserve_path(&dir)));
+        let attempt = attempt(&dir).unwrap_or(1);
+        if let Err(error) = record_of(&failure, attempt).write(&dir.exit()) {
+            tracing::error!(%error, "cannot write exit.json");
+        }
+    }
+    Code::from(failure.code.code())
+}
+
+fn record_of(failure: &Failure, attempt: u32) -> ExitRecord {
+    ExitRecord {
+        message: Some(failure.message.clone()),
+        hint: failure.hint.clone(),
+        ..ExitRecord::new(failure.code, attempt)
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    replace_file(path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove `{}`", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}

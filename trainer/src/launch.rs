@@ -157,6 +157,11 @@ fn start_rank(plan: &Plan, rank: usize) -> Result<Child> {
     if std::env::var_os("OMP_NUM_THREADS").is_none() {
         command.env("OMP_NUM_THREADS", plan.num_threads.to_string());
     }
+    // libgomp's threads otherwise spin while they wait, and on cores that a board, a browser or a second
+    // run shares, a step then takes ten times as long.
+    if std::env::var_os("OMP_WAIT_POLICY").is_none() {
+        command.env("OMP_WAIT_POLICY", "passive");
+    }
     // glibc gives every large block back to the kernel at once by default, and a training step then
     // spends its time on page faults. Blocks are kept for the next micro-batch instead.
     for (name, value) in [("MALLOC_MMAP_THRESHOLD_", "1073741824"), ("MALLOC_TRIM_THRESHOLD_", "1073741824")] {

@@ -1,4 +1,4 @@
-// RMS norm, rotary embedding and SwiGLU as autograd functions over the kernels of kernels.h.
+// RMS norm, rotary embedding, SwiGLU, cross-entropy and attention as autograd functions over the kernels of kernels.h.
 #include <ATen/Parallel.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/ops/empty.h>
@@ -6,7 +6,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <mutex>
+#include <cmath>
 
 #include "guard.h"
 #include "kernels.h"
@@ -161,7 +161,138 @@ struct SwiGlu : torch::autograd::Function<SwiGlu> {
   }
 };
 
+struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& logits_in, const Tensor& labels_in) {
+    TORCH_CHECK(logits_in.dim() == 2 && labels_in.dim() == 1 && labels_in.size(0) == logits_in.size(0), "logits ",
+                logits_in.sizes(), " and labels ", labels_in.sizes(), " do not fit");
+    TORCH_CHECK(labels_in.scalar_type() == at::kLong, "labels must be int64");
+    auto logits = logits_in.contiguous(), labels = labels_in.contiguous();
+    const int64_t rows = logits.size(0), n = logits.size(1);
+    for (int64_t r = 0; r < rows; r++)
+      TORCH_CHECK(data<int64_t>(labels)[r] < n, "the label ", data<int64_t>(labels)[r], " is not below ", n);
+    auto loss = at::empty({rows}, logits.options().dtype(acc_type(logits))), lse = at::empty_like(loss);
+    by_type(logits, [&](auto t) {
+      using T = decltype(t);
+      using A = Acc<T>;
+      parallel_rows(rows, n, [&](int64_t begin, int64_t end) {
+        kernels<T>().cross_entropy(data<T>(logits) + begin * n, data<int64_t>(labels) + begin, end - begin, n,
+                                   data<A>(loss) + begin, data<A>(lse) + begin);
+      });
+    });
+    ctx->save_for_backward({logits, labels, lse});
+    return loss;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    auto saved = ctx->get_saved_variables();
+    const auto &logits = saved[0], &labels = saved[1], &lse = saved[2];
+    auto dloss = grads[0].contiguous();
+    auto dx = at::empty_like(logits);
+    const int64_t rows = logits.size(0), n = logits.size(1);
+    by_type(logits, [&](auto t) {
+      using T = decltype(t);
+      using A = Acc<T>;
+      parallel_rows(rows, n, [&](int64_t begin, int64_t end) {
+        kernels<T>().cross_entropy_backward(data<T>(logits) + begin * n, data<int64_t>(labels) + begin,
+                                            data<A>(lse) + begin, data<A>(dloss) + begin, end - begin, n,
+                                            data<T>(dx) + begin * n);
+      });
+    });
+    return {dx, Tensor()};
+  }
+};
+
+struct Attention : torch::autograd::Function<Attention> {
+  // The segment and the head of a task; tasks of one segment stand together.
+  struct Task {
+    int64_t begin, length, head;
+  };
+  static std::vector<Task> tasks(const std::vector<int64_t>& segments, int64_t heads) {
+    std::vector<Task> out;
+    int64_t begin = 0;
+    for (auto length : segments) {
+      for (int64_t h = 0; h < heads; h++) out.push_back({begin, length, h});
+      begin += length;
+    }
+    return out;
+  }
+  template <class T, class F>
+  static void run(const std::vector<Task>& list, const Tensor& q, const Tensor& k, const Tensor& v, const F& work) {
+    const int64_t heads = q.size(1), kv_heads = k.size(1), dim = q.size(2);
+    parallel_rows(list.size(), 1 << 20, [&](int64_t begin, int64_t end) {
+      std::vector<Acc<T>> memory;
+      for (int64_t i = begin; i < end; i++) {
+        const auto& task = list[i];
+        const int64_t kv = task.head / (heads / kv_heads);
+        memory.resize(std::max<size_t>(memory.size(), kernels<T>().attention_work(task.length, dim)));
+        const int64_t q_at = (task.begin * heads + task.head) * dim, kv_at = (task.begin * kv_heads + kv) * dim;
+        work(Head<T>{data<T>(q) + q_at, data<T>(k) + kv_at, data<T>(v) + kv_at, heads * dim, kv_heads * dim, task.length,
+                     dim, Acc<T>(1) / Acc<T>(std::sqrt(double(dim))), memory.data()},
+             task, q_at);
+      }
+    });
+  }
+  static Tensor forward(AutogradContext* ctx, const Tensor& q_in, const Tensor& k_in, const Tensor& v_in,
+                        std::vector<int64_t> segments) {
+    TORCH_CHECK(q_in.dim() == 3 && k_in.dim() == 3 && k_in.sizes() == v_in.sizes() && q_in.size(0) == k_in.size(0) &&
+                    q_in.size(2) == k_in.size(2) && k_in.size(1) > 0 && q_in.size(1) % k_in.size(1) == 0,
+                "queries ", q_in.sizes(), ", keys ", k_in.sizes(), " and values ", v_in.sizes(), " do not fit");
+    TORCH_CHECK(q_in.scalar_type() == k_in.scalar_type() && k_in.scalar_type() == v_in.scalar_type(),
+                "queries, keys and values must have one type");
+    int64_t total = 0;
+    for (auto length : segments) {
+      TORCH_CHECK(length > 0, "a segment of length ", length);
+      total += length;
+    }
+    TORCH_CHECK(total == q_in.size(0), "segments of ", total, " tokens do not fit queries ", q_in.sizes());
+    auto q = q_in.contiguous(), k = k_in.contiguous(), v = v_in.contiguous();
+    auto out = at::empty_like(q);
+    auto lse = at::empty({q.size(1), total}, q.options().dtype(acc_type(q)));
+    by_type(q, [&](auto t) {
+      using T = decltype(t);
+      run<T>(tasks(segments, q.size(1)), q, k, v, [&](const Head<T>& head, const Task& task, int64_t at) {
+        kernels<T>().attention(head, data<T>(out) + at, data<Acc<T>>(lse) + task.head * total + task.begin);
+      });
+    });
+    ctx->save_for_backward({q, k, v, out, lse});
+    ctx->saved_data["segments"] = segments;
+    return out;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    auto saved = ctx->get_saved_variables();
+    const auto &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3], &lse = saved[4];
+    const auto segments = ctx->saved_data["segments"].toIntVector();
+    auto g = grads[0].contiguous();
+    const int64_t total = q.size(0), heads = q.size(1), kv_heads = k.size(1), dim = q.size(2);
+    auto dq = at::empty_like(q);
+    // A part a query head, summed over the heads that share keys.
+    auto dk = at::empty({heads, total, dim}, lse.options()), dv = at::empty_like(dk);
+    by_type(q, [&](auto t) {
+      using T = decltype(t);
+      using A = Acc<T>;
+      run<T>(tasks(segments, heads), q, k, v, [&](const Head<T>& head, const Task& task, int64_t at) {
+        const int64_t row = task.head * total + task.begin;
+        kernels<T>().attention_backward(head, data<T>(out) + at, data<T>(g) + at, data<A>(lse) + row, data<T>(dq) + at,
+                                        data<A>(dk) + row * dim, data<A>(dv) + row * dim);
+      });
+    });
+    const auto fold = [&](const Tensor& parts) {
+      return parts.view({kv_heads, heads / kv_heads, total, dim}).sum(1).transpose(0, 1).to(q.scalar_type()).contiguous();
+    };
+    return {dq, fold(dk), fold(dv), Tensor()};
+  }
+};
+
 extern "C" {
+
+int ext_cross_entropy(Tensor* logits, Tensor* labels, Tensor** out, char** error) {
+  return guard(error, [&] { *out = new Tensor(CrossEntropy::apply(*logits, *labels)); });
+}
+
+int ext_attention(Tensor* q, Tensor* k, Tensor* v, const int64_t* segments, size_t count, Tensor** out, char** error) {
+  return guard(error, [&] {
+    *out = new Tensor(Attention::apply(*q, *k, *v, std::vector<int64_t>(segments, segments + count)));
+  });
+}
 
 int ext_rms_norm(Tensor* x, Tensor* weight, double eps, Tensor** out, char** error) {
   return guard(error, [&] { *out = new Tensor(RmsNorm::apply(*x, *weight, eps)); });

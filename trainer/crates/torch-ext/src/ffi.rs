@@ -103,6 +103,21 @@ unsafe extern "C" {
         out: *mut *mut C_tensor,
         error: Message,
     ) -> c_int;
+    pub(crate) fn ext_cross_entropy(
+        logits: *mut C_tensor,
+        labels: *mut C_tensor,
+        out: *mut *mut C_tensor,
+        error: Message,
+    ) -> c_int;
+    pub(crate) fn ext_attention(
+        q: *mut C_tensor,
+        k: *mut C_tensor,
+        v: *mut C_tensor,
+        segments: *const i64,
+        count: usize,
+        out: *mut *mut C_tensor,
+        error: Message,
+    ) -> c_int;
     pub(crate) fn ext_swiglu(
         gate: *mut C_tensor,
         up: *mut C_tensor,

@@ -4,7 +4,7 @@ use tch::Tensor;
 
 use crate::{
     TorchError,
-    ffi::{ext_rms_norm, ext_rotate, ext_swiglu, make, pointer},
+    ffi::{ext_attention, ext_cross_entropy, ext_rms_norm, ext_rotate, ext_swiglu, make, pointer},
 };
 
 /// Returns `x / sqrt(mean(x^2) + eps) * weight` over the last dim.
@@ -32,6 +32,40 @@ pub fn swiglu(gate: &Tensor, up: &Tensor) -> Result<Tensor, TorchError> {
     // SAFETY: both tensors live; the shim checks shapes and types.
     make("swiglu", |out, error| unsafe {
         ext_swiglu(pointer(gate), pointer(up), out, error)
+    })
+}
+
+/// Returns the cross-entropy of each row of `logits` `[rows, vocabulary]` with its label, in at least f32.
+///
+/// `labels` are int64; a negative one (ignored) gives 0 and no gradient. Gradient of `logits`, in their type.
+pub fn cross_entropy(logits: &Tensor, labels: &Tensor) -> Result<Tensor, TorchError> {
+    // SAFETY: both tensors live; the shim checks shapes, types and that every label is below the vocabulary.
+    make("cross_entropy", |out, error| unsafe {
+        ext_cross_entropy(pointer(logits), pointer(labels), out, error)
+    })
+}
+
+/// Returns causal attention within each segment.
+///
+/// `q` is `[tokens, heads, head_dim]`, `k` and `v` are `[tokens, kv_heads, head_dim]`, and the segments' lengths sum to
+/// `tokens`. Scores are kept in blocks only. Gradients of all three.
+pub fn attention(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    segments: &[i64],
+) -> Result<Tensor, TorchError> {
+    // SAFETY: the tensors live, `segments` is as long as said; the shim checks shapes and types.
+    make("attention", |out, error| unsafe {
+        ext_attention(
+            pointer(q),
+            pointer(k),
+            pointer(v),
+            segments.as_ptr(),
+            segments.len(),
+            out,
+            error,
+        )
     })
 }
 
@@ -152,6 +186,91 @@ mod tests {
     }
 
     #[test]
+    fn cross_entropy_equals_its_formula() {
+        for (rows, vocabulary) in [(5, 7), (40, 2016), (3, 1000)] {
+            let labels = Tensor::arange(rows, (Kind::Int64, Device::Cpu)).remainder(vocabulary);
+            compare(
+                &[random(&[rows, vocabulary], 7) * 3.0],
+                |t| {
+                    let loss = cross_entropy(&t[0], &labels).unwrap();
+                    assert_eq!(
+                        loss.kind(),
+                        if t[0].kind() == Kind::Double {
+                            Kind::Double
+                        } else {
+                            Kind::Float
+                        }
+                    );
+                    loss.to_kind(t[0].kind())
+                },
+                |t| {
+                    let wanted =
+                        t[0].log_softmax(-1, Kind::Double)
+                            .gather(1, &labels.unsqueeze(1), false);
+                    -wanted.squeeze_dim(1)
+                },
+            );
+        }
+        let logits = random(&[3, 40], 1).set_requires_grad(true);
+        let loss = cross_entropy(&logits, &Tensor::from_slice(&[1_i64, -100, 2])).unwrap();
+        assert!(loss.double_value(&[1]).abs() < 1e-12);
+        let found = grad(&[&loss], &[&loss.ones_like()], &[&logits], false).unwrap();
+        assert!(
+            found[0]
+                .as_ref()
+                .unwrap()
+                .get(1)
+                .abs()
+                .max()
+                .double_value(&[])
+                < 1e-12
+        );
+        assert!(cross_entropy(&logits, &Tensor::from_slice(&[1_i64, 40, 2])).is_err());
+    }
+
+    #[test]
+    fn attention_equals_its_formula() {
+        for (segments, heads, kv_heads, dim) in [
+            (vec![17_i64], 4, 2, 24),
+            (vec![256, 256], 9, 3, 64),
+            (vec![1, 130, 63, 200], 2, 2, 40),
+            (vec![90], 3, 1, 128),
+        ] {
+            let tokens: i64 = segments.iter().sum();
+            compare(
+                &[
+                    random(&[tokens, heads, dim], 1),
+                    random(&[tokens, kv_heads, dim], 2),
+                    random(&[tokens, kv_heads, dim], 3),
+                ],
+                |t| attention(&t[0], &t[1], &t[2], &segments).unwrap(),
+                |t| {
+                    let mut begin = 0;
+                    let outs: Vec<Tensor> = (segments.iter())
+                        .map(|&length| {
+                            let lift = |x: &Tensor| {
+                                let repeats = heads / x.size()[1];
+                                let x = x.narrow(0, begin, length).transpose(0, 1);
+                                x.repeat_interleave_self_int(repeats, 0, None)
+                            };
+                            let (q, k, v) = (lift(&t[0]), lift(&t[1]), lift(&t[2]));
+                            begin += length;
+                            let scores = q.matmul(&k.transpose(1, 2)) / (dim as f64).sqrt();
+                            let future =
+                                Tensor::ones([length, length], (Kind::Bool, Device::Cpu)).triu(1);
+                            let weights = scores
+                                .masked_fill(&future, f64::NEG_INFINITY)
+                                .softmax(-1, Kind::Double);
+                            weights.matmul(&v).transpose(0, 1)
+                        })
+                        .collect();
+                    Tensor::cat(&outs, 0)
+                },
+            );
+        }
+    }
+
+    #[test]
     fn extremes_stay_what_they_are() {
         let gate = Tensor::from_slice(&[f32::NAN, -1e30, 1e30, -200.0, 0.0]);
         let out = Vec::<f32>::try_from(swiglu(&gate, &gate.ones_like()).unwrap()).unwrap();
@@ -177,5 +296,7 @@ mod tests {
         assert!(rms_norm(&x, &random(&[5], 8), 1e-6).is_err());
         assert!(swiglu(&x, &random(&[4, 5], 9)).is_err());
         assert!(rotate(&x, &x, &x).is_err());
+        let q = random(&[4, 2, 6], 1);
+        assert!(attention(&q, &q, &q, &[3]).is_err() && attention(&q, &q, &q, &[5, -1]).is_err());
     }
 }

@@ -13,7 +13,7 @@ mod optim;
 mod random;
 
 pub use autograd::{backward, grad, set_grad};
-pub use fused::{rms_norm, rotate, swiglu};
+pub use fused::{attention, cross_entropy, rms_norm, rotate, swiglu};
 pub use memory::{
     num_threads, read_bytes, release_memory, storage_bytes, storage_resize, write_bytes,
 };

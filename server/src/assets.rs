@@ -3,6 +3,8 @@
 //! [`url`] puts the content's hash into the address, so that browsers may keep the file for good;
 //! without the hash (a module importing its neighbour) they ask again with the `ETag`.
 
+use std::fmt::Write as _;
+
 use axum::extract::{Path, Query};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -62,8 +64,9 @@ pub async fn show_asset(
 }
 
 fn short_hash(file: &EmbeddedFile) -> String {
-    file.metadata.sha256_hash()[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let mut text = String::new();
+    for byte in &file.metadata.sha256_hash()[..8] {
+        let _ = write!(text, "{byte:02x}"); // a `String` takes everything
+    }
+    text
 }

@@ -32,7 +32,7 @@ pub struct ServeArgs {
     /// Port to listen on; 0 takes any free one.
     #[arg(long, default_value_t = 7860, env = "BOARD_PORT")]
     pub port: u16,
-    /// Folder of the database, runs, models and datasets [default: $XDG_DATA_HOME/board, else ~/.local/share/board].
+    /// Folder of the database, runs, models and datasets [default: `$XDG_DATA_HOME/board`, else `~/.local/share/board`].
     #[arg(long, value_name = "DIR", env = "BOARD_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
     /// Runs that train at the same time; further ones wait in the queue.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The settings of a running board.
 #[derive(Debug, Clone)]

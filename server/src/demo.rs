@@ -76,16 +76,14 @@ fn add_entries(path: &Path) -> io::Result<()> {
     let Some(ours) = DemoData::get(DATASET_INFO).and_then(|file| parse_entries(&file.data)) else {
         return Ok(());
     };
-    let mut entries = match fs::read(path) {
-        Ok(text) => match parse_entries(&text) {
-            Some(entries) => entries,
-            None => {
-                tracing::warn!(file = %path.display(), "the file is no JSON object; the demo dataset is not added to it");
-                return Ok(());
-            }
-        },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Map::new(),
+    let given = match fs::read(path) {
+        Ok(text) => parse_entries(&text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Map::new()),
         Err(error) => return Err(error),
+    };
+    let Some(mut entries) = given else {
+        tracing::warn!(file = %path.display(), "the file is no JSON object; the demo dataset is not added to it");
+        return Ok(());
     };
     for (name, entry) in ours {
         entries.entry(name).or_insert(entry);

@@ -311,10 +311,10 @@ impl IntoResponse for Error {
     fn into_response(self) -> Response {
         match &self {
             Self::Internal(source) => {
-                tracing::error!(error = with_causes(source.as_ref()), "a request failed")
+                tracing::error!(error = with_causes(source.as_ref()), "a request failed");
             }
             Self::NoTrainer(source) => {
-                tracing::error!(error = with_causes(source), "a run cannot start")
+                tracing::error!(error = with_causes(source), "a run cannot start");
             }
             Self::Store(source) if self.status().is_server_error() => {
                 tracing::error!(error = with_causes(source), "the store failed a request");

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use crate::error::Error;
 
 /// How long a key is known.
-const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+const LIFETIME: Duration = Duration::from_hours(24);
 
 /// Most keys that are known; the oldest go first.
 const MAX_KEYS: usize = 10_000;

@@ -11,6 +11,8 @@ pub mod config;
 pub mod demo;
 pub mod draft;
 pub mod error;
+pub mod form;
+pub mod i18n;
 pub mod idempotency;
 pub mod live;
 pub mod pages;
@@ -20,6 +22,7 @@ pub mod security;
 pub mod startup;
 pub mod state;
 pub mod telemetry;
+pub mod view;
 
 pub use config::ServerConfig;
 pub use error::Error;

@@ -260,12 +260,9 @@ impl Cursor {
             if self.is_over {
                 return None;
             }
-            let more = if self.is_behind {
-                self.read_page().await
-            } else {
-                self.wait().await
-            };
-            if let Err(error) = more {
+            if !self.is_behind {
+                self.wait().await;
+            } else if let Err(error) = self.read_page().await {
                 tracing::error!(%error, "a stream of events broke"); // the client comes back by its last id
                 return None;
             }
@@ -280,7 +277,7 @@ impl Cursor {
             .await?;
         self.is_behind = !page.is_empty();
         for event in &page {
-            self.take(event).await?;
+            self.take(event);
         }
         if !self.is_behind
             && let Some(run) = self.scope.only_run()
@@ -291,38 +288,32 @@ impl Cursor {
     }
 
     /// Waits for the next event of the board.
-    async fn wait(&mut self) -> Result<(), StoreError> {
+    async fn wait(&mut self) {
         let received = tokio::select! {
             received = self.events.recv() => received,
             () = self.shutdown.cancelled() => Err(RecvError::Closed),
         };
         match received {
-            Ok(event) => self.take(&event).await,
-            Err(RecvError::Lagged(_)) => {
-                self.is_behind = true;
-                Ok(())
-            }
+            Ok(event) => self.take(&event),
+            Err(RecvError::Lagged(_)) => self.is_behind = true,
             Err(RecvError::Closed) => {
-                self.finish(
-                    Event::default(),
-                    &json!({"reason": "board_stopped", "run": null, "state": null}),
-                );
+                let data = json!({"reason": "board_stopped", "run": null, "state": null});
+                self.finish(Event::default(), &data);
                 self.is_over = true;
-                Ok(())
             }
         }
     }
 
-    async fn take(&mut self, event: &StoredEvent) -> Result<(), StoreError> {
+    fn take(&mut self, event: &StoredEvent) {
         if event.id <= self.after {
-            return Ok(());
+            return;
         }
         self.after = event.id;
         if !self.scope.has(event.run) {
-            return Ok(());
+            return;
         }
         let Some(kind) = LiveKind::of_stored(&event.kind) else {
-            return Ok(());
+            return;
         };
         self.ready.push_back(to_sse(kind, event));
         if kind == LiveKind::State && final_state(&event.body).is_some() {
@@ -330,11 +321,10 @@ impl Cursor {
                 // A run that was resumed since goes on: only the store knows.
                 Scope::Run(_) => self.is_behind = true,
                 Scope::Runs(_) | Scope::Board => {
-                    self.end_of(event.run, final_state(&event.body), event.id)
+                    self.end_of(event.run, final_state(&event.body), event.id);
                 }
             }
         }
-        Ok(())
     }
 
     /// Ends the stream of one run if the run has ended and all its events are sent.

@@ -9,6 +9,8 @@ use board::cli::{Cli, Command, ServeArgs};
 use board::startup::{Server, StartError};
 use board::{ServerConfig, telemetry};
 use clap::Parser as _;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::stat::{Mode, umask};
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
@@ -36,6 +38,8 @@ fn main() -> ExitCode {
 fn serve(args: ServeArgs) -> anyhow::Result<()> {
     telemetry::init(&args.log);
     let config = into_config(args)?;
+    umask(Mode::from_bits_truncate(0o077)); // what the board writes is its owner's alone
+    raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -75,7 +79,9 @@ fn into_config(args: ServeArgs) -> anyhow::Result<ServerConfig> {
         max_runs: args.max_runs,
         trainer: match args.trainer {
             Some(trainer) => std::path::absolute(trainer)?,
-            None => std::env::current_exe().context("the folder of `board` is not known: say `--trainer FILE`")?.with_file_name("trainer"),
+            None => std::env::current_exe()
+                .context("the folder of `board` is not known: say `--trainer FILE`")?
+                .with_file_name("trainer"),
         },
         environment: std::env::vars_os().collect(),
         model_roots: args
@@ -97,6 +103,15 @@ fn default_data_dir() -> Option<PathBuf> {
     let home = absolute("XDG_DATA_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))?;
     Some(home.join("board"))
+}
+
+/// Raises the limit of open files to what the system allows: every live stream is one.
+fn raise_file_limit() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
 }
 
 fn say(line: &str) -> anyhow::Result<()> {

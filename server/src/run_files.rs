@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use run_protocol::RunDir;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -96,7 +98,7 @@ pub fn read_log(
         LogSource::Launcher => ("launcher".to_owned(), dir.launcher_log()),
     };
     let failed = |error: io::Error| {
-        let is_link = error.raw_os_error() == Some(libc::ELOOP);
+        let is_link = error.raw_os_error() == Some(Errno::ELOOP as i32);
         let is_missing = matches!(
             error.kind(),
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
@@ -164,7 +166,7 @@ fn open_no_links(root: &Path, path: &Path) -> io::Result<File> {
     }
     let file = OpenOptions::new()
         .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
         .open(path)?;
     if file.metadata()?.is_file() {
         Ok(file)

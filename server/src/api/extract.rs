@@ -93,7 +93,7 @@ impl<S: Send + Sync> FromRequest<S> for ConfigBody {
         };
         let bytes = Bytes::from_request(request, state)
             .await
-            .map_err(refuse_bytes)?;
+            .map_err(|rejection| refuse_bytes(&rejection))?;
         if is_json {
             let object = serde_json::from_slice(&bytes).map_err(|error| refuse_json(&error))?;
             return Ok(Self::Json(object));
@@ -104,7 +104,7 @@ impl<S: Send + Sync> FromRequest<S> for ConfigBody {
     }
 }
 
-fn refuse_bytes(rejection: BytesRejection) -> Error {
+fn refuse_bytes(rejection: &BytesRejection) -> Error {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
         Error::BodyTooLarge
     } else {

@@ -50,7 +50,7 @@ pub struct MetricsQuery {
     #[serde(default)]
     name: Vec<String>,
     /// Most points of each series. Extremes, NaN and both ends are kept.
-    #[param(minimum = 1, maximum = 100000)]
+    #[param(minimum = 1, maximum = 100_000)]
     max_points: Option<usize>,
     /// The first step.
     from_step: Option<i64>,

@@ -58,7 +58,7 @@ pub struct LogQuery {
     /// The byte to begin at. Without it the end of the log is given.
     offset: Option<u64>,
     /// Most bytes.
-    #[param(minimum = 1, maximum = 1048576)]
+    #[param(minimum = 1, maximum = 1_048_576)]
     limit: Option<usize>,
 }
 

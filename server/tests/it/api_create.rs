@@ -150,12 +150,13 @@ async fn body_that_cannot_be_read_is_refused_in_plain_words() {
         .send(request.body(Body::from(vec![0xff, 0xfe])).unwrap())
         .await
         .problem(400, "bad_body");
-    let bomb = format!(
-        "a: &a [x,x]\n{}",
-        (0..30)
-            .map(|n| format!("b{n}: &b{n} [*a, *a]\n"))
-            .collect::<String>()
-    );
+    let doubled = (0..30)
+        .zip(1..)
+        .map(|(last, next)| format!("a{next}: &a{next} [*a{last}, *a{last}]"));
+    let bomb = std::iter::once("a0: &a0 [x, x]".to_owned())
+        .chain(doubled)
+        .collect::<Vec<_>>()
+        .join("\n");
     post("application/yaml", bomb)
         .await
         .problem(422, "invalid_config");

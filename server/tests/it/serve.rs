@@ -320,9 +320,7 @@ fn board_starts_within_half_a_second() {
 fn too_many_or_too_large_headers_are_refused_and_the_board_lives() {
     let (_root, data, trainer) = folders();
     let served = Served::start(&data, &trainer, 0);
-    let many: String = (0..10_000)
-        .map(|number| format!("x-{number}: a\r\n"))
-        .collect();
+    let many = "x-many: a\r\n".repeat(10_000);
     let large = format!("x: {}\r\n", "a".repeat(1 << 20));
     for headers in [many, large] {
         let mut stream = TcpStream::connect(("127.0.0.1", served.port)).unwrap();

@@ -40,9 +40,9 @@ pub(crate) async fn opened_run(browser: &Browser) -> String {
 
 /// Returns how many points the curve of a metric is drawn with.
 pub(crate) async fn points_drawn(browser: &Browser, metric: &str) -> u64 {
-    let expression = format!(
-        "Number(document.querySelector(\"[data-metric='{metric}'] [data-points], [data-metric='{metric}'][data-points]\")?.dataset.points ?? 0)"
-    );
+    let panel =
+        format!(".panel[data-names='{metric}'] .plot, .panel[data-names^='{metric},'] .plot");
+    let expression = format!("Number(document.querySelector(\"{panel}\")?.dataset.points ?? 0)");
     browser.eval(&expression).await
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use run_protocol::{AcceptedKey, Code, ConfigError, ConfigErrors, Parsed, Report, RunConfig};
 use serde_json::Value;
+use trainer_data::{DataError, DatasetInfo};
 
 use crate::catalog;
 use crate::config::ServerConfig;
@@ -66,6 +67,17 @@ fn problem(field: &str, value: &str, reason: String) -> FieldProblem {
     }
 }
 
+fn check_dataset(info: &DatasetInfo, name: &str) -> Result<(), DataError> {
+    let dataset = info.describe(name)?;
+    dataset.check_supported()?;
+    let path = dataset.local_path()?;
+    if path.exists() {
+        Ok(())
+    } else {
+        Err(DataError::NotFound { path: path.into() })
+    }
+}
+
 /// A configuration on its way to become a run.
 #[derive(Debug, Clone)]
 pub struct Draft {
@@ -96,27 +108,79 @@ impl Draft {
         let mut config = parsed.config;
         let input_yaml = text.unwrap_or_else(|| config.to_flat_yaml(true));
         // The default names a folder beside a checkout of LLaMA-Factory; the board has one of its own.
-        let is_default = config.data.dataset_dir == RunConfig::default().data.dataset_dir;
+        let defaults = RunConfig::default();
+        let is_default = config.data.dataset_dir == defaults.data.dataset_dir;
         if is_default && !server.data_dir.join(&config.data.dataset_dir).is_dir() {
             config.data.dataset_dir = server.datasets_dir();
+        }
+        let mut accepted_without_effect = parsed.accepted_without_effect;
+        if config.training.output_dir != defaults.training.output_dir {
+            accepted_without_effect.push(AcceptedKey {
+                key: "output_dir".into(),
+                reason: "the board keeps every run in a folder of its own".into(),
+            });
         }
         config.resolve_paths(&server.data_dir);
         Self {
             config,
             input_yaml,
-            accepted_without_effect: parsed.accepted_without_effect,
+            accepted_without_effect,
         }
     }
 
-    /// Gives the draft back if it may become a run. Looks at the model folder: call it where blocking is allowed.
+    /// Gives the draft back if it may become a run. Reads folders: call it where blocking is allowed.
     pub fn into_checked(self, server: &ServerConfig) -> Result<Self, ConfigErrors> {
-        let mut errors = self.check().errors;
-        errors.extend(self.check_model(server));
+        let errors = self.report(server).errors;
         if errors.is_empty() {
             Ok(self)
         } else {
             Err(ConfigErrors(errors))
         }
+    }
+
+    /// Says what is wrong with the config by itself and with what it names on this machine: the model folder and the
+    /// datasets. Reads folders: call it where blocking is allowed.
+    pub fn report(&self, server: &ServerConfig) -> Report {
+        let mut report = self.check();
+        report.errors.extend(self.check_model(server));
+        report.errors.extend(self.check_datasets(server));
+        report
+    }
+
+    /// Says which datasets are not there or cannot be used, without reading their rows.
+    fn check_datasets(&self, server: &ServerConfig) -> Vec<ConfigError> {
+        let data = &self.config.data;
+        let refuse = |field: &str, value: String, error: &DataError| {
+            let refused =
+                ConfigError::new(Code::Refused, field, server.shorten(&error.to_string()));
+            match error.hint() {
+                Some(hint) => refused.value(value).with_hint(hint),
+                None => refused.value(value),
+            }
+        };
+        let chosen = [
+            ("dataset", &data.dataset),
+            ("eval_dataset", &data.eval_dataset),
+        ];
+        if chosen.iter().all(|(_, names)| names.is_empty()) {
+            return Vec::new(); // said by the check of the config
+        }
+        let info = match DatasetInfo::load(&data.dataset_dir) {
+            Ok(info) => info,
+            Err(error) => {
+                let folder = server.shorten(&data.dataset_dir.display().to_string());
+                return vec![refuse("dataset_dir", folder, &error)];
+            }
+        };
+        let names = chosen
+            .into_iter()
+            .flat_map(|(field, names)| names.iter().map(move |name| (field, name)));
+        names
+            .filter_map(|(field, name)| {
+                let error = check_dataset(&info, name).err()?;
+                Some(refuse(field, name.clone(), &error))
+            })
+            .collect()
     }
 
     /// Says why the model folder cannot be trained, if that is plain to see.

@@ -10,8 +10,9 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::api::extract::ConfigBody;
+use crate::config::ServerConfig;
 use crate::draft::Draft;
-use crate::error::{Error, FieldProblem, Problem};
+use crate::error::{Error, FieldProblem, Problem, blocking};
 use crate::state::AppState;
 
 /// What a check found, under its name.
@@ -82,7 +83,7 @@ pub async fn check_config(
         }
     };
     let check = match read {
-        Ok(draft) => CheckResource::of_draft(&draft),
+        Ok(draft) => blocking(move || CheckResource::of_draft(&draft, &state.config)).await?,
         Err(errors) => CheckResource::of_errors(errors),
     };
     Ok(Json(CheckAnswer { check }))
@@ -108,8 +109,8 @@ impl From<AcceptedKey> for AcceptedResource {
 }
 
 impl CheckResource {
-    fn of_draft(draft: &Draft) -> Self {
-        let report = draft.check();
+    fn of_draft(draft: &Draft, server: &ServerConfig) -> Self {
+        let report = draft.report(server);
         Self {
             is_ok: report.errors.is_empty(),
             errors: report.errors.into_iter().map(FieldProblem::from).collect(),

@@ -113,6 +113,43 @@ async fn folder_that_is_no_model_is_refused_before_anything_starts() {
 }
 
 #[tokio::test]
+async fn dataset_that_is_not_there_is_refused_before_anything_starts() {
+    let board = TestBoard::open().await;
+    let yaml = GOOD_YAML.replace("dataset: demo", "dataset: demo,demmo\neval_dataset: none");
+    let answer = board.post("/api/v1/runs", "application/yaml", yaml).await;
+    let problem = answer.problem(422, "invalid_config");
+    assert_eq!(field(&problem, "dataset")["value"], "demmo");
+    assert_eq!(field(&problem, "eval_dataset")["value"], "none");
+    let info = board.state.config.datasets_dir().join("dataset_info.json");
+    std::fs::write(info, "{,}").unwrap();
+    let answer = board
+        .post("/api/v1/runs", "application/yaml", GOOD_YAML)
+        .await;
+    let problem = answer.problem(422, "invalid_config");
+    let reason = field(&problem, "dataset_dir")["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("datasets/dataset_info.json:1:2"),
+        "{reason}"
+    );
+    assert_eq!(num_runs(&board).await, 0);
+}
+
+#[tokio::test]
+async fn output_dir_is_accepted_without_effect() {
+    let board = TestBoard::open().await;
+    let yaml = format!("{GOOD_YAML}output_dir: /tmp/elsewhere\n");
+    let answer = board
+        .post("/api/v1/runs", "application/yaml", yaml)
+        .await
+        .json();
+    let accepted = answer["accepted_without_effect"].as_array().unwrap();
+    assert!(
+        accepted.iter().any(|key| key["key"] == "output_dir"),
+        "{answer:#}"
+    );
+}
+
+#[tokio::test]
 async fn body_that_cannot_be_read_is_refused_in_plain_words() {
     let board = TestBoard::open().await;
     let post =

@@ -65,6 +65,16 @@ fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))
 }
 
+/// Removes what an earlier attempt left and would be taken for the word of the next.
+pub(crate) fn clear(dir: &RunDir) -> Result<(), SupervisorError> {
+    match fs::remove_file(dir.exit()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(SupervisorError::write(&dir.exit(), error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Starts the launcher of an attempt: a process group of its own, no input, its output in a file, only the allowed part of
 /// the environment, working in the run directory.
 pub(crate) fn start(
@@ -74,13 +84,6 @@ pub(crate) fn start(
     resume_from: Option<&str>,
 ) -> Result<Launched, SupervisorError> {
     check_trainer(&settings.trainer)?;
-    // What an earlier attempt left would be taken for the word of this one.
-    match fs::remove_file(dir.exit()) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(SupervisorError::write(&dir.exit(), error));
-        }
-        _ => {}
-    }
     let log_path = dir.launcher_log();
     let log_failed = |error| SupervisorError::write(&log_path, error);
     let log = OpenOptions::new()

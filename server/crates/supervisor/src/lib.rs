@@ -11,6 +11,7 @@ mod end;
 mod error;
 mod launch;
 mod process;
+mod queue;
 mod recover;
 mod settings;
 mod supervisor;

@@ -28,7 +28,7 @@ impl Settings {
             runs_dir: runs_dir.into(),
             trainer: trainer.into(),
             max_running: 1,
-            grace: Duration::from_secs(60),
+            grace: Duration::from_mins(1),
             environment: Vec::new(),
         }
     }

@@ -83,7 +83,7 @@ impl Watch {
                     let is_done = is_gone && batch.is_at_end;
                     let has_events = !batch.events.is_empty();
                     let is_at_end = batch.is_at_end;
-                    if !self.take_in(batch).await? {
+                    if !self.take_in(batch, &mut progress).await? {
                         return Ok(());
                     }
                     if is_done {
@@ -113,7 +113,7 @@ impl Watch {
                 return Ok(());
             }
         }
-        self.end(&progress).await
+        self.end(progress).await
     }
 
     fn is_gone(&mut self, progress: &mut Progress) -> bool {
@@ -124,7 +124,7 @@ impl Watch {
             match child.try_wait() {
                 Ok(status) => progress.status = status,
                 Err(error) => {
-                    tracing::warn!(run.id = %self.run, %error, "the launcher cannot be waited for")
+                    tracing::warn!(run.id = %self.run, %error, "the launcher cannot be waited for");
                 }
             }
             if progress.status.is_some() {
@@ -180,9 +180,10 @@ impl Watch {
     }
 
     /// Stores a batch, however long that takes. Returns whether the run goes on.
-    async fn take_in(&self, batch: Batch) -> Result<bool, StoreError> {
+    async fn take_in(&mut self, batch: Batch, progress: &mut Progress) -> Result<bool, StoreError> {
         for line in &batch.bad_lines {
-            tracing::warn!(run.id = %self.run, offset = line.offset, reason = line.reason, "a line of the event file");
+            let (offset, reason) = (line.offset, &line.reason);
+            tracing::warn!(run.id = %self.run, offset, reason, "a line of the event file is no event");
         }
         if batch.events.is_empty() && batch.bad_lines.is_empty() {
             return Ok(true);
@@ -196,10 +197,12 @@ impl Watch {
             events: batch.events,
             mark: Some(mark),
         };
-        self.persist(|| self.store.ingest(ingest.clone())).await
+        let store = self.store.clone();
+        self.persist(progress, || store.ingest(ingest.clone()))
+            .await
     }
 
-    async fn end(&mut self, progress: &Progress) -> Result<(), StoreError> {
+    async fn end(&mut self, mut progress: Progress) -> Result<(), StoreError> {
         if let Some(key) = self.key {
             let num_killed = process::kill_left_over(key.pid, self.dir.root());
             if num_killed > 0 {
@@ -223,14 +226,20 @@ impl Watch {
             exit,
             ..StateChange::new(ACTIVE, state, now_ms())
         };
-        self.persist(|| self.store.change_state(self.run, change.clone()))
+        let (store, id) = (self.store.clone(), self.run);
+        self.persist(&mut progress, || store.change_state(id, change.clone()))
             .await?;
         Ok(())
     }
 
-    /// Tries a write until it is done: a full disk or a locked database passes, and nothing may be lost meanwhile.
-    /// Returns `false` when cancelled or when the run was deleted.
-    async fn persist<T, F>(&self, write: impl Fn() -> F) -> Result<bool, StoreError>
+    /// Tries a write until it is done: a full disk or a locked database passes, and nothing may be
+    /// lost meanwhile. Orders are obeyed all the same. Returns `false` when cancelled or when the
+    /// run was deleted.
+    async fn persist<T, F>(
+        &mut self,
+        progress: &mut Progress,
+        write: impl Fn() -> F,
+    ) -> Result<bool, StoreError>
     where
         F: Future<Output = Result<T, StoreError>>,
     {
@@ -242,14 +251,17 @@ impl Watch {
                 Err(error @ (StoreError::Closed | StoreError::State { .. })) => return Err(error),
                 Err(error) => {
                     if !is_told {
-                        tracing::error!(run.id = %self.run, %error, "the store does not take events; trying again");
+                        tracing::error!(run.id = %self.run, %error, "the store takes nothing; trying again");
                         is_told = true;
                     }
                 }
             }
-            tokio::select! {
-                () = self.cancel.cancelled() => return Ok(false),
-                () = tokio::time::sleep(RETRY_PAUSE) => {}
+            let next_try = Instant::now() + RETRY_PAUSE;
+            while Instant::now() < next_try {
+                let pause = next_try.saturating_duration_since(Instant::now());
+                if self.wait(pause, progress).await.is_none() {
+                    return Ok(false);
+                }
             }
         }
     }

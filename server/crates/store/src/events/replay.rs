@@ -36,6 +36,14 @@ struct OpenRow {
     points: String,
 }
 
+/// A metric event that is put together from its points.
+struct Assembled {
+    event: StoredEvent,
+    step: i64,
+    epoch: Option<f64>,
+    values: String,
+}
+
 /// Returns up to `limit` events with an id above `after`, oldest first.
 pub(crate) async fn after(
     connection: &mut SqliteConnection,
@@ -202,12 +210,6 @@ async fn from_chunks(
     )
     .fetch_all(connection)
     .await?;
-    struct Assembled {
-        event: StoredEvent,
-        step: i64,
-        epoch: Option<f64>,
-        values: String,
-    }
     let mut assembled: BTreeMap<i64, Assembled> = BTreeMap::new();
     let mut points = Vec::new();
     for row in rows {
@@ -233,12 +235,17 @@ async fn from_chunks(
                 epoch: point.epoch,
                 values: String::new(),
             });
-            let separator = if entry.values.is_empty() { "" } else { "," };
-            let value = match non_finite_name(point.value) {
-                Some(word) => format!("\"{word}\""),
-                None => serde_json::Value::from(point.value).to_string(),
-            };
-            entry.values.push_str(&format!("{separator}{name}:{value}"));
+            if !entry.values.is_empty() {
+                entry.values.push(',');
+            }
+            entry.values.push_str(&name);
+            entry.values.push(':');
+            match non_finite_name(point.value) {
+                Some(word) => entry.values.extend(["\"", word, "\""]),
+                None => entry
+                    .values
+                    .push_str(&serde_json::Value::from(point.value).to_string()),
+            }
         }
     }
     let events = assembled.into_values().map(|assembled| StoredEvent {

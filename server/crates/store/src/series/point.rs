@@ -21,6 +21,10 @@ pub struct Point {
 }
 
 /// Writes a value as a number, or as `"NaN"`, `"Infinity"`, `"-Infinity"`.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn value_as_json<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     match non_finite_name(*value) {
         None => serializer.serialize_f64(*value),

@@ -114,6 +114,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn thinning_twice_keeps_extremes_marks_and_ends(
             values in proptest::collection::vec(any_value(), 1..3000),

@@ -55,14 +55,14 @@ async fn offset_is_stored_with_the_events(pool: SqlitePool) {
     let batch = Ingest {
         run,
         events: vec![metric(1, &[("loss", 2.0)])],
-        mark: mark(77),
+        mark: Some(mark(77)),
     };
     store.ingest(batch).await.unwrap();
     assert_eq!(store.read_offset(run, "events.jsonl").await.unwrap(), 77);
     let batch = Ingest {
         run: RunId::new(),
         events: Vec::new(),
-        mark: mark(5),
+        mark: Some(mark(5)),
     };
     assert!(matches!(
         store.ingest(batch).await,

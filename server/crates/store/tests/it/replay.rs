@@ -42,7 +42,7 @@ async fn replay_after_any_gap_gives_what_was_broadcast(pool: SqlitePool) {
     for _ in 0..60 {
         let which = usize::try_from(dice.below(2)).unwrap();
         let mut events = Vec::new();
-        for _ in 0..1 + dice.below(200) {
+        for _ in 0..=dice.below(200) {
             seqs[which] += 1;
             let seq = seqs[which];
             events.push(match dice.below(20) {

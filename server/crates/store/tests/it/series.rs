@@ -29,7 +29,7 @@ fn find<'a>(series: &'a RunSeries, name: &str) -> &'a Series {
 #[sqlx::test(migrator = "board_store::MIGRATOR")]
 async fn points_come_out_as_they_went_in_at_every_size(pool: SqlitePool) {
     let store = Store::from_pool(pool).await.unwrap();
-    for seed in 1..=6_u64 {
+    for seed in 1..=4_u64 {
         let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let run = create(&store, "a").await.id;
         let num_steps = 1 + dice.below(9000);

@@ -77,11 +77,11 @@ pub(crate) async fn ingest(
         .await
 }
 
-pub(crate) fn mark(offset: u64) -> Option<ReadMark> {
-    Some(ReadMark {
+pub(crate) fn mark(offset: u64) -> ReadMark {
+    ReadMark {
         file: "events.jsonl".to_owned(),
         offset,
-    })
+    }
 }
 
 pub(crate) async fn export_all(store: &Store, run: RunId) -> Vec<MetricRow> {

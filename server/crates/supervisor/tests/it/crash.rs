@@ -1,17 +1,20 @@
 //! A board that is killed by SIGKILL at random moments while its runs go on.
 
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use board_supervisor::Supervisor;
 use run_protocol::RunState;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _};
 
-use crate::support::{Board, settings, steps, submission, wait_for_state, wait_for_step};
+use crate::support::{
+    Board, settings, steps, submission, wait_for_state, wait_for_step, wait_until,
+};
 
 /// Names the data folder to the process that plays the board.
 const FOLDER: &str = "BOARD_CRASH_TEST_FOLDER";
 const NUM_RUNS: usize = 4;
-const NUM_KILLS: u32 = 8;
+const NUM_KILLS: i64 = 8;
 /// Each run writes so many steps, in bursts, some of them torn in the middle of a line.
 const NUM_STEPS: i64 = 3000;
 const STUB: &str = r#"
@@ -57,6 +60,16 @@ fn start_board(board: &Board) -> Child {
         .unwrap()
 }
 
+/// Asks the database beside the board that has it open.
+async fn last_event_id(board: &Board) -> i64 {
+    let options = SqliteConnectOptions::new().filename(board.path().join("board.sqlite"));
+    let mut connection = options.read_only(true).connect().await.unwrap();
+    let last = sqlx::query_scalar("SELECT last_id FROM event_ids");
+    let last = last.fetch_one(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    last
+}
+
 #[tokio::test]
 async fn board_killed_at_random_moments_loses_and_doubles_nothing() {
     let board = Board::new(STUB);
@@ -81,20 +94,23 @@ async fn board_killed_at_random_moments_loses_and_doubles_nothing() {
     store.close().await;
     drop(store);
 
+    let mut num_cut = 0;
     for round in 0..NUM_KILLS {
+        let before = last_event_id(&board).await;
         let mut child = start_board(&board);
-        // The moment is what is tested, so nothing is waited for here; it differs from round to round.
-        let moment = Duration::from_millis(u64::from(40 + (round * 97) % 240));
-        tokio::time::sleep(moment).await;
+        // Killed in the middle of its work: once it has stored some more events, another number each time.
+        let is_over = || ids.iter().all(|id| board.exit_record(*id).exists());
+        wait_until("the board has stored some events", async || {
+            is_over() || last_event_id(&board).await > before + (round * 97) % 240
+        })
+        .await;
+        num_cut += u32::from(!is_over());
         child.kill().unwrap();
         child.wait().unwrap();
     }
+    assert!(num_cut > 1, "the boards were killed while runs went on");
 
     let store = board.store().await;
-    for id in &ids {
-        let run = store.find_run(*id).await.unwrap().unwrap();
-        eprintln!("{} {}", run.state, run.steps_done);
-    }
     let settings = board_supervisor::Settings {
         max_running: NUM_RUNS,
         ..board.settings()

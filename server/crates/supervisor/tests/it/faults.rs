@@ -195,7 +195,10 @@ async fn full_disk_delays_events_and_loses_none() {
     let filler = fill(&store).await;
     let dir = supervisor.run_dir(id);
     fs::write(dir.root().join("go"), "").unwrap();
-    wait_until("all is written", || dir.root().join("written").exists()).await;
+    wait_until("all is written", async || {
+        dir.root().join("written").exists()
+    })
+    .await;
     limit.store(1_000_000, Ordering::Relaxed);
     wait_for_step(&store, id, 6000).await;
     store.delete_run(filler, 2).await.unwrap();

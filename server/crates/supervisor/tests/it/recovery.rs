@@ -75,7 +75,7 @@ async fn run_that_ended_meanwhile_ends_as_it_did() {
     let board = Board::new(WAITS_FOR_GO);
     let (id, _) = left_by_its_board(&board).await;
     put(&board, id, "go");
-    wait_until("the run ended", || exists(&board, id, "exit.json")).await;
+    wait_until("the run ended", async || exists(&board, id, "exit.json")).await;
     let (store, _supervisor) = board.start().await;
     wait_for_state(&store, id, RunState::Finished).await;
     assert_eq!(steps(&store, id).await, [1, 2, 3, 4]);
@@ -88,7 +88,10 @@ async fn run_that_was_killed_meanwhile_has_failed_with_all_its_points() {
     put(&board, id, "die");
     put(&board, id, "go");
     let pid = run.process.unwrap().pid;
-    wait_until("the run is gone", || !crate::support::is_process_there(pid)).await;
+    wait_until("the run is gone", async || {
+        !crate::support::is_process_there(pid)
+    })
+    .await;
     let (store, _supervisor) = board.start().await;
     let exit = wait_for_state(&store, id, RunState::Failed)
         .await
@@ -123,7 +126,10 @@ async fn reused_pid_is_not_taken_for_the_launcher() {
     put(&board, id, "die");
     put(&board, id, "go");
     let pid = run.process.unwrap().pid;
-    wait_until("the run is gone", || !crate::support::is_process_there(pid)).await;
+    wait_until("the run is gone", async || {
+        !crate::support::is_process_there(pid)
+    })
+    .await;
     // Another program has the pid by now: this one, which would not survive being taken for the launcher.
     let mut other = std::process::Command::new("sleep")
         .arg("1000")

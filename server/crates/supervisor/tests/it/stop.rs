@@ -45,7 +45,7 @@ async fn run_that_does_not_stop_is_killed_with_all_its_ranks() {
     let ended = wait_for_state(&store, id, RunState::Stopped).await;
     let message = ended.exit.unwrap().message.unwrap();
     assert_eq!(message, "it did not stop within 0.3 s and was killed");
-    wait_until("the ranks are gone", || !is_process_there(rank)).await;
+    wait_until("the ranks are gone", async || !is_process_there(rank)).await;
     assert!(!is_process_there(run.process.unwrap().pid));
 }
 
@@ -95,6 +95,6 @@ async fn launcher_killed_from_outside_is_told_and_its_ranks_go_too() {
     );
     assert!(exit.hint.is_some());
     let rank = rank.trim().parse().unwrap();
-    wait_until("the ranks are gone", || !is_process_there(rank)).await;
+    wait_until("the ranks are gone", async || !is_process_there(rank)).await;
     assert_eq!(steps(&store, id).await, [1]);
 }

@@ -10,7 +10,7 @@ use board_supervisor::{Settings, Submission, Supervisor};
 use run_protocol::{RunConfig, RunId, RunState};
 
 /// How long anything may take.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// The beginning of every stub: it is called as `trainer train CONFIG --run-dir DIR [--resume CHECKPOINT]`.
 const STUB: &str = r#"#!/bin/sh
@@ -62,6 +62,13 @@ impl Board {
 
     pub(crate) fn trainer(&self) -> PathBuf {
         self.path().join("trainer")
+    }
+
+    pub(crate) fn exit_record(&self, id: RunId) -> PathBuf {
+        self.path()
+            .join("runs")
+            .join(id.to_string())
+            .join("exit.json")
     }
 
     pub(crate) fn settings(&self) -> Settings {
@@ -116,10 +123,10 @@ pub(crate) async fn wait_for(store: &Store, id: RunId, is_wanted: impl Fn(&Run) 
             drop(events.recv().await);
         }
     };
-    match tokio::time::timeout(LIMIT, waiting).await {
-        Ok(run) => run,
-        Err(_) => panic!("waited too long; the run is {:?}", store.find_run(id).await),
+    if let Ok(run) = tokio::time::timeout(LIMIT, waiting).await {
+        return run;
     }
+    panic!("waited too long; the run is {:?}", store.find_run(id).await)
 }
 
 pub(crate) async fn wait_for_state(store: &Store, id: RunId, state: RunState) -> Run {
@@ -137,9 +144,9 @@ pub(crate) async fn wait_for_step(store: &Store, id: RunId, step: u64) -> Run {
 }
 
 /// Waits until something outside of the store is so.
-pub(crate) async fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) async fn wait_until(what: &str, is_so: impl AsyncFn() -> bool) {
     let waiting = async {
-        while !is_so() {
+        while !is_so().await {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

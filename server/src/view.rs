@@ -4,6 +4,8 @@ pub mod chrome;
 pub mod curve;
 pub mod figure;
 pub mod icon;
+pub mod prose;
 
 pub use chrome::{Chrome, DeviceGauge, LATER_PAGES, NavItem, RunLink, Section, Theme};
 pub use icon::{Icon, icon};
+pub use prose::{Prose, prose};

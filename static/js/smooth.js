@@ -5,6 +5,14 @@ export function lfWeight(count) {
   return 1.8 * (1 / (1 + Math.exp(-0.05 * count)) - 0.5);
 }
 
+/** The slider's end, where the weight is LLaMA-Factory's. */
+export const LF = 100;
+
+/** Returns the weight that a place of the slider stands for. */
+export function weightOf(place, count) {
+  return place === LF ? lfWeight(count) : place / 100;
+}
+
 /** Returns the exponential average of values, seeded with the first. What is no finite number stays and leaves it alone. */
 export function smooth(values, weight) {
   let last = null;

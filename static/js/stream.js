@@ -38,7 +38,9 @@ function receive({ kind, data, id, status: news }) {
   }
   lastSeen = Date.now();
   emit(kind, new MessageEvent(kind, { data, lastEventId: id ?? "" }));
-  if (kind !== "log") refresh();
+  if (kind === "log") return;
+  const only = document.querySelector("[data-only-run]")?.dataset.onlyRun;
+  if (!only || kind === "state" || data.includes(only)) refresh();
 }
 
 // Live blocks are asked for at most once a second, and once more after the last event.

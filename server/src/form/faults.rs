@@ -36,7 +36,11 @@ impl Faults {
                 code: "decimal_comma",
             })
             .collect();
+        let is_missing = |name: &String| errors.iter().any(|error| error.code == Code::Missing && error.field == *name);
         for error in errors {
+            if error.code == Code::Conflict && error.related.iter().any(is_missing) {
+                continue; // said by the missing key itself
+            }
             if faults.iter().all(|fault| fault.field != error.field || fault.code != "decimal_comma") {
                 faults.push(word(t, error));
             }

@@ -8,6 +8,7 @@ use run_protocol::keys::{self, Key, Kind};
 use super::faults::{Fault, Faults};
 use super::values::{COMPUTE_TYPE, FormValues};
 use crate::i18n::Tr;
+use crate::view::{Prose, prose};
 
 /// A field with its label, control, help and faults.
 #[derive(Debug, Template)]
@@ -52,7 +53,7 @@ pub struct OptionView {
     /// Whether it comes in a later version.
     pub is_later: bool,
     /// Why.
-    pub reason: Option<&'static str>,
+    pub reason: Option<String>,
 }
 
 impl FieldView {
@@ -118,7 +119,7 @@ impl FieldView {
     }
 
     fn is_wide(&self) -> bool {
-        matches!(self.key.as_str(), "default_system" | "resume_from_checkpoint" | "adapter_name_or_path")
+        matches!(self.key.as_str(), "finetuning_type" | "default_system" | "resume_from_checkpoint" | "adapter_name_or_path")
     }
 
     /// Returns the attributes that tie a control to its help and fault; the name of a key needs no escaping.
@@ -126,16 +127,17 @@ impl FieldView {
         Aria::new(&self.id(), !self.errors.is_empty())
     }
 
-    fn later_reasons(&self, options: &[OptionView]) -> Vec<String> {
+    fn later_reasons(&self, options: &[OptionView]) -> Option<Prose> {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for option in options {
-            let Some(reason) = option.reason else { continue };
+            let Some(reason) = option.reason.as_deref() else { continue };
             match reasons.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, names)) => names.push(&option.text),
                 None => reasons.push((reason, vec![&option.text])),
             }
         }
-        reasons.into_iter().map(|(reason, names)| format!("{}: {reason}", names.join(", "))).collect()
+        let said: Vec<_> = reasons.into_iter().map(|(reason, names)| format!("{}: {reason}", names.join(", "))).collect();
+        (!said.is_empty()).then(|| prose(said.join(" · ")))
     }
 }
 
@@ -173,7 +175,7 @@ fn help(t: Tr, name: &str, key: Option<&Key>) -> String {
 }
 
 fn option(value: String, text: String, availability: Availability) -> OptionView {
-    let reason = availability.reason();
+    let reason = availability.reason().map(str::to_owned);
     OptionView { value, text, is_later: reason.is_some(), reason }
 }
 
@@ -192,12 +194,16 @@ fn control(t: Tr, key: &Key, value: &str) -> Control {
             }
             options.extend(choices.iter().map(|choice| {
                 let text = t.find(format!("choice.{}.{}", key.name, choice.value)).unwrap_or(choice.value);
-                let text = if choice.availability.is_available() || key.name == "stage" || key.name == "backend" {
+                let is_in_view = matches!(key.name, "stage" | "backend" | "finetuning_type");
+                let text = if choice.availability.is_available() || is_in_view {
                     text.to_owned()
                 } else {
                     t.f1("form.later_option", text)
                 };
-                option(choice.value.to_owned(), text, choice.availability)
+                let mut view = option(choice.value.to_owned(), text, choice.availability);
+                let said = t.find(format!("later.{}.{}", key.name, choice.value)).or_else(|| t.find(format!("later.{}", key.name)));
+                view.reason = view.reason.map(|reason| said.map_or(reason, str::to_owned));
+                view
             }));
             Control::Select(options)
         }

@@ -26,6 +26,8 @@ pub struct Preflight {
     is_fresh: bool,
     /// What the run waits for, if it has to.
     queue_note: Option<String>,
+    /// Optimizer steps, where they are known.
+    steps: Option<u64>,
 }
 
 impl HtmlSafe for Preflight {}
@@ -103,20 +105,20 @@ impl Preflight {
     /// Returns a panel that asks for its rows as soon as it stands in the page.
     pub fn pending(t: Tr) -> Self {
         let waiting = CheckRow::fact(CheckKind::Unknown, String::new(), t.s("preflight.pending"));
-        Self { t, rows: vec![waiting], is_fresh: false, queue_note: None }
+        Self { t, rows: vec![waiting], is_fresh: false, queue_note: None, steps: None }
     }
 
     /// Checks and plans what the form says; the faults stand beside their fields too.
     pub fn of_form(t: Tr, values: &FormValues, server: &ServerConfig, num_ahead: usize) -> (Self, Faults) {
-        let mut rows = Vec::new();
+        let (mut rows, mut steps) = (Vec::new(), None);
         let faults = match Draft::from_pairs(server, &values.to_pairs()) {
             Err(errors) => Faults::of_form(t, values, &errors.0),
-            Ok(draft) => plan(t, values, server, &draft, &mut rows),
+            Ok(draft) => plan(t, values, server, &draft, &mut rows, &mut steps),
         };
         rows.extend(faults.0.iter().cloned().map(|fault| CheckRow::refusal(t, fault)));
         rows.sort_by_key(|row| row.kind);
         let queue_note = (num_ahead > 0).then(|| t.n("preflight.ahead", num_ahead));
-        (Self { t, rows, is_fresh: true, queue_note }, faults)
+        (Self { t, rows, is_fresh: true, queue_note, steps }, faults)
     }
 
     fn num(&self, kind: CheckKind) -> usize {
@@ -146,10 +148,12 @@ impl Preflight {
 }
 
 /// Adds warnings and facts of a configuration that can be read, and returns what speaks against it.
-fn plan(t: Tr, values: &FormValues, server: &ServerConfig, draft: &Draft, rows: &mut Vec<CheckRow>) -> Faults {
+fn plan(t: Tr, values: &FormValues, server: &ServerConfig, draft: &Draft, rows: &mut Vec<CheckRow>, steps: &mut Option<u64>) -> Faults {
     let config = &draft.config;
     let num_rows = count_rows(config);
-    let facts = Facts { world_size: None, num_examples: num_rows.as_ref().ok().copied().flatten() };
+    let rows_found = num_rows.as_ref().ok().copied().flatten();
+    let num_examples = rows_found.map(|rows| rows - num_held_back(config, rows));
+    let facts = Facts { world_size: None, num_examples };
     let mut report = config.check_with(&facts);
     if let Err(errors) = draft.clone().into_checked(server) {
         let is_new = |error: &ConfigError| report.errors.iter().all(|known| known.field != error.field);
@@ -167,7 +171,7 @@ fn plan(t: Tr, values: &FormValues, server: &ServerConfig, draft: &Draft, rows: 
         let (text, hint) = (warning.message, warning.hint);
         rows.push(CheckRow { kind: CheckKind::Warn, field: Some(warning.field), label, text, hint, code: "" });
     }
-    plan_rows(t, config, facts.num_examples, rows);
+    *steps = plan_rows(t, config, rows_found, rows);
     plan_memory(t, config, &catalog::list_models(server), server, rows);
     for key in &draft.accepted_without_effect {
         rows.push(CheckRow::fact(CheckKind::Warn, key.key.clone(), t.f1("preflight.no_effect", &key.reason)));
@@ -201,14 +205,14 @@ fn num_held_back(config: &RunConfig, rows: u64) -> u64 {
     if config.data.eval_dataset.is_empty() { count.min(rows) } else { 0 }
 }
 
-fn plan_rows(t: Tr, config: &RunConfig, rows: Option<u64>, out: &mut Vec<CheckRow>) {
+fn plan_rows(t: Tr, config: &RunConfig, rows: Option<u64>, out: &mut Vec<CheckRow>) -> Option<u64> {
     let training = &config.training;
     let (batch, accumulation) = (training.per_device_train_batch_size, training.gradient_accumulation_steps);
     let per_step = batch * accumulation;
     let product = t.f3("preflight.batch", batch, accumulation, per_step);
     let Some(rows) = rows else {
         out.push(CheckRow::fact(CheckKind::Ok, t.s("preflight.batch_label"), product));
-        return;
+        return None;
     };
     let held_back = num_held_back(config, rows);
     let train = rows - held_back;
@@ -216,7 +220,7 @@ fn plan_rows(t: Tr, config: &RunConfig, rows: Option<u64>, out: &mut Vec<CheckRo
     out.push(CheckRow::fact(CheckKind::Ok, t.s("preflight.rows_label"), split));
     out.push(CheckRow::fact(CheckKind::Ok, t.s("preflight.batch_label"), product));
     let num_train = usize::try_from(train).unwrap_or(usize::MAX);
-    let Ok(order) = RowOrder::new(num_train, per_step, training.seed, true) else { return };
+    let order = RowOrder::new(num_train, per_step, training.seed, true).ok()?;
     let total = order.total_steps(training.num_train_epochs, training.max_steps);
     let steps = match training.max_steps {
         Some(steps) => t.n("preflight.steps_fixed", steps),
@@ -229,6 +233,7 @@ fn plan_rows(t: Tr, config: &RunConfig, rows: Option<u64>, out: &mut Vec<CheckRo
     };
     out.push(CheckRow::fact(CheckKind::Ok, t.s("preflight.steps_label"), steps));
     plan_events(t, config, &order, total, held_back > 0 || !config.data.eval_dataset.is_empty(), out);
+    Some(total)
 }
 
 fn plan_events(t: Tr, config: &RunConfig, order: &RowOrder, total: u64, has_eval: bool, out: &mut Vec<CheckRow>) {

@@ -276,6 +276,7 @@ async fn build(chrome: Chrome, state: &AppState, mut parts: Parts) -> Result<New
     let t = chrome.t;
     let offers = offers(state).await?;
     choose_model(&mut parts.values, &offers.models);
+    choose_dataset(&mut parts.values, &offers.datasets);
     let Parts { tab, once, values, faults, yaml } = parts;
     let parsed = values.parse().ok().map(|parsed| parsed.config);
     let yaml = yaml.unwrap_or_else(|| parsed.as_ref().map(|config| config.to_flat_yaml(true)).unwrap_or_default());
@@ -319,6 +320,16 @@ fn choose_model(values: &mut FormValues, models: &[ModelFolder]) {
         && let Some(template) = chosen.map(suggest_template).filter(|template| !template.is_empty())
     {
         values.set("template", template);
+    }
+}
+
+/// Chooses the only usable dataset in a form that nobody touched.
+fn choose_dataset(values: &mut FormValues, datasets: &[Dataset]) {
+    let mut usable = datasets.iter().filter(|dataset| dataset.problem.is_none() && !dataset.ranking);
+    if let (Some(only), None, true) = (usable.next(), usable.next(), values.is_fresh())
+        && values.get("dataset").is_empty()
+    {
+        values.set("dataset", only.name.clone());
     }
 }
 

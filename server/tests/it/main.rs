@@ -9,6 +9,7 @@ mod api_openapi;
 mod api_parts;
 mod api_runs;
 mod live;
+mod pages;
 mod security;
 mod serve;
 mod support;

@@ -38,6 +38,14 @@ impl Panel {
         self.series.iter().map(|series| series.name.as_str()).collect::<Vec<_>>().join(",")
     }
 
+    pub(super) fn first_name(&self) -> &str {
+        self.series.first().map_or("", |series| series.name.as_str())
+    }
+
+    pub(super) fn num_points(&self) -> usize {
+        self.series.first().map_or(0, |series| series.points.len())
+    }
+
     pub(super) fn last_of(&self, series: &Series) -> String {
         series.last().map_or_else(|| "–".to_owned(), figure)
     }

@@ -40,6 +40,7 @@ impl StageView {
             "done" => "check",
             "current" => "running",
             "failed" => "failed",
+            "stopped" => "stopped",
             _ => "todo",
         }
     }

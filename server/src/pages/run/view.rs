@@ -1,7 +1,11 @@
 //! How a run stands, in the words and figures of its page.
 
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+
 use board_store::{Point, Run, RunSeries, RunTexts, SeriesQuery};
-use run_protocol::{ExitRecord, RunConfig, RunDir, RunId, RunState};
+use run_protocol::events::{Alert, Level};
+use run_protocol::{Event, EventKind, ExitRecord, RunConfig, RunDir, RunId, RunState};
 
 use super::Tab;
 use super::panels;
@@ -21,6 +25,10 @@ const POINTS: usize = 200;
 const ETA_STEPS: i64 = 50;
 /// Lines of the log below a failure.
 const EVIDENCE_LINES: usize = 20;
+/// Bytes at the end of the event file that are searched for alerts.
+const ALERT_BYTES: u64 = 128 * 1024;
+/// Alerts that are shown.
+const MOST_ALERTS: usize = 3;
 /// Silence that is never called quiet.
 const SHORT_SILENCE_MS: i64 = 10_000;
 
@@ -32,7 +40,7 @@ pub(super) struct RunView {
     pub name: String,
     pub state: RunState,
     pub about_state: Option<String>,
-    pub chips: Vec<(String, String)>,
+    pub chips: Vec<ChipView>,
     pub strip: Vec<StageView>,
     pub eta: Option<String>,
     pub eta_about: String,
@@ -49,6 +57,13 @@ pub(super) struct RunView {
     steps_total: Option<u64>,
     checkpoint: Option<u64>,
     num_checkpoints: usize,
+}
+
+/// A fact beside the name.
+pub(super) struct ChipView {
+    pub icon: &'static str,
+    pub title: String,
+    pub text: String,
 }
 
 /// A headline figure.
@@ -79,8 +94,8 @@ pub(super) struct FailureView {
     pub hint: Option<String>,
     pub evidence: String,
     pub source: String,
-    pub lines: Vec<String>,
-    pub fix: Option<(String, String)>,
+    pub lines: String,
+    pub is_fixable: bool,
 }
 
 impl RunView {
@@ -95,12 +110,11 @@ impl RunView {
         let query = SeriesQuery { max_points: POINTS, ..SeriesQuery::default() };
         let stored = state.store.series(run.id, &query).await?;
         let recent = recent_points(state, &run).await?;
-        let alerts = alerts_of(state, t, &run).await?;
         let (dir, is_failed) = (dir.clone(), run.state == RunState::Failed);
         let disk = tokio::task::spawn_blocking(move || Disk::read(&dir, is_failed));
         let disk = disk.await.map_err(|error| Error::Internal(error.into()))?;
         let config = texts.and_then(|texts| RunConfig::from_yaml(&texts.config_yaml, &[]).ok()).map(|parsed| parsed.config);
-        Ok(Self::new(t, run, &stored, &recent, alerts, disk, config))
+        Ok(Self::new(t, run, &stored, &recent, disk, config))
     }
 
     fn new(
@@ -108,7 +122,6 @@ impl RunView {
         run: Run,
         stored: &RunSeries,
         recent: &[Point],
-        alerts: Vec<AlertView>,
         disk: Disk,
         config: Option<RunConfig>,
     ) -> Self {
@@ -128,7 +141,7 @@ impl RunView {
             eta_about: gap.map(|gap| t.f2("run.eta_about", duration_of_step(gap), t.count(left))).unwrap_or_default(),
             quiet: quiet(t, &run, recent, gap, now),
             figures: figures(t, &run, &series, now),
-            alerts,
+            alerts: alerts(t, &run, &disk),
             failure: (run.state == RunState::Failed).then(|| failure(t, &run, &disk)),
             last_line: disk.last_line,
             loss: run.last_loss.map(figure),
@@ -179,6 +192,11 @@ impl RunView {
         matches!(self.state, RunState::Stopped | RunState::Failed) && self.checkpoint.is_some()
     }
 
+    /// Whether going on is the next thing to do: not where the same fault would come again.
+    pub(super) fn is_resume_next(&self) -> bool {
+        self.failure.as_ref().is_none_or(|failure| !failure.is_fixable)
+    }
+
     pub(super) fn resume_label(&self) -> String {
         self.t.f1("run.resume", self.t.count(self.checkpoint.unwrap_or(0)))
     }
@@ -218,6 +236,8 @@ struct Disk {
     last_line: String,
     checkpoint: Option<u64>,
     num_checkpoints: usize,
+    /// Newest first.
+    alerts: Vec<Alert>,
 }
 
 impl Disk {
@@ -235,8 +255,25 @@ impl Disk {
             last_line,
             checkpoint: checkpoints.last().map(|checkpoint| checkpoint.0),
             num_checkpoints: checkpoints.len(),
+            alerts: recent_alerts(dir),
         }
     }
+}
+
+/// Reads the last alerts from the end of the event file; the page shows a few, and never reads a long file for them.
+fn recent_alerts(dir: &RunDir) -> Vec<Alert> {
+    let read = || -> std::io::Result<String> {
+        let mut file = File::open(dir.events())?;
+        let start = file.metadata()?.len().saturating_sub(ALERT_BYTES);
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        file.take(ALERT_BYTES).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let text = read().unwrap_or_default();
+    let newest_first = text.lines().rev().filter(|line| line.contains("\"alert\""));
+    let alerts = newest_first.filter_map(|line| serde_json::from_str::<Event>(line).ok());
+    alerts.filter_map(|event| if let EventKind::Alert(alert) = event.kind { Some(alert) } else { None }).take(MOST_ALERTS).collect()
 }
 
 async fn recent_points(state: &AppState, run: &Run) -> Result<Vec<Point>, Error> {
@@ -250,13 +287,17 @@ async fn recent_points(state: &AppState, run: &Run) -> Result<Vec<Point>, Error>
     Ok(series.into_iter().next().map(|series| series.points).unwrap_or_default())
 }
 
-async fn alerts_of(state: &AppState, t: Tr, run: &Run) -> Result<Vec<AlertView>, Error> {
-    let _ = (state, t);
+fn alerts(t: Tr, run: &Run, disk: &Disk) -> Vec<AlertView> {
     let mut alerts = Vec::new();
     if run.last_loss.is_some_and(|loss| !loss.is_finite()) {
         alerts.push(AlertView { class: "bad", text: t.s("alert.nan_now"), step: None });
     }
-    Ok(alerts)
+    alerts.extend(disk.alerts.iter().map(|alert| AlertView {
+        class: if alert.level == Level::Error { "bad" } else { "warn" },
+        text: alert.hint.as_ref().map_or_else(|| alert.message.clone(), |hint| format!("{}; {hint}", alert.message)),
+        step: alert.step,
+    }));
+    alerts
 }
 
 fn about_state(t: Tr, run: &Run, checkpoint: Option<u64>) -> Option<String> {
@@ -275,17 +316,18 @@ fn about_state(t: Tr, run: &Run, checkpoint: Option<u64>) -> Option<String> {
     }
 }
 
-fn chips(t: Tr, run: &Run) -> Vec<(String, String)> {
+fn chips(t: Tr, run: &Run) -> Vec<ChipView> {
+    let chip = |icon, title, text| ChipView { icon, title, text };
     let model = run.model.rsplit(['/', '\\']).find(|part| !part.is_empty()).unwrap_or(&run.model);
     let mut chips = vec![
-        (t.s("run.task"), super::task_of(t, run)),
-        (run.model.clone(), middle_cut(model, 32)),
-        (t.s("field.dataset"), middle_cut(&run.datasets.join(", "), 40)),
+        chip("runs", t.s("run.task"), super::task_of(t, run)),
+        chip("models", run.model.clone(), middle_cut(model, 32)),
+        chip("datasets", run.datasets.join(", "), middle_cut(&run.datasets.join(", "), 40)),
     ];
     if run.attempt > 1 {
-        chips.push((t.s("run.attempts"), t.f1("run.attempt", run.attempt)));
+        chips.push(chip("play", t.s("run.attempts"), t.f1("run.attempt", run.attempt)));
     }
-    chips.retain(|chip| !chip.1.is_empty());
+    chips.retain(|chip| !chip.text.is_empty());
     chips
 }
 
@@ -362,11 +404,6 @@ fn failure(t: Tr, run: &Run, disk: &Disk) -> FailureView {
         evidence.push_str(&t.f1("fail.signal", signal));
     }
     let (source, lines) = disk.tail.as_ref().map_or_else(Default::default, |tail| (tail.name.clone(), tail.lines.clone()));
-    let fix = match class {
-        "bad_config" | "bad_data" | "bad_model" | "out_of_memory" => {
-            Some((format!("/runs/new?from={}", run.id), t.s("run.clone_fix")))
-        }
-        _ => None,
-    };
-    FailureView { sentence, hint: exit.hint, evidence, source, lines, fix }
+    let is_fixable = matches!(class, "bad_config" | "bad_data" | "bad_model" | "out_of_memory");
+    FailureView { sentence, hint: exit.hint, evidence, source, lines: lines.join("\n"), is_fixable }
 }

@@ -1,10 +1,13 @@
 use std::fs;
+use std::time::Duration;
 
 use board_store::{ProcessKey, Run, StateChange, Store};
-use board_supervisor::Supervisor;
+use board_supervisor::{Settings, Supervisor};
 use run_protocol::{RunId, RunState};
 
-use crate::support::{Board, create, steps, wait_for_state, wait_for_step, wait_until};
+use crate::support::{
+    Board, create, is_process_there, steps, wait_for_state, wait_for_step, wait_until,
+};
 
 const WAITS_FOR_GO: &str = "trap 'leave 130 stopped' TERM
 started; metric 1; metric 2
@@ -88,10 +91,7 @@ async fn run_that_was_killed_meanwhile_has_failed_with_all_its_points() {
     put(&board, id, "die");
     put(&board, id, "go");
     let pid = run.process.unwrap().pid;
-    wait_until("the run is gone", async || {
-        !crate::support::is_process_there(pid)
-    })
-    .await;
+    wait_until("the run is gone", async || !is_process_there(pid)).await;
     let (store, _supervisor) = board.start().await;
     let exit = wait_for_state(&store, id, RunState::Failed)
         .await
@@ -126,10 +126,7 @@ async fn reused_pid_is_not_taken_for_the_launcher() {
     put(&board, id, "die");
     put(&board, id, "go");
     let pid = run.process.unwrap().pid;
-    wait_until("the run is gone", async || {
-        !crate::support::is_process_there(pid)
-    })
-    .await;
+    wait_until("the run is gone", async || !is_process_there(pid)).await;
     // Another program has the pid by now: this one, which would not survive being taken for the launcher.
     let mut other = std::process::Command::new("sleep")
         .arg("1000")
@@ -174,9 +171,7 @@ async fn launcher_whose_pid_nobody_wrote_down_is_found() {
     assert!(supervisor.queue().await.unwrap().is_empty());
     supervisor.stop_run(id).await.unwrap();
     wait_for_state(&store, id, RunState::Stopped).await;
-    assert!(!crate::support::is_process_there(
-        before.process.unwrap().pid
-    ));
+    assert!(!is_process_there(before.process.unwrap().pid));
 }
 
 #[tokio::test]
@@ -197,4 +192,66 @@ async fn run_that_was_never_started_waits_again() {
     let run = wait_for_state(&store, id, RunState::Finished).await;
     assert_eq!(run.attempt, 1);
     supervisor.shutdown().await;
+}
+
+#[tokio::test]
+async fn time_to_stop_goes_on_while_no_board_is_there() {
+    let board = Board::new("trap '' TERM; started; metric 1; while :; do sleep 0.02; done");
+    let settings = Settings {
+        grace: Duration::from_millis(400),
+        ..board.settings()
+    };
+    let store = board.store().await;
+    let supervisor = Supervisor::start(store.clone(), settings.clone())
+        .await
+        .unwrap();
+    let id = create(&supervisor).await;
+    wait_for_step(&store, id, 1).await;
+    supervisor.stop_run(id).await.unwrap();
+    supervisor.shutdown().await;
+    let run = store.find_run(id).await.unwrap().unwrap();
+    assert_eq!(run.state, RunState::Stopping);
+    let supervisor = Supervisor::start(store.clone(), settings).await.unwrap();
+    let run = wait_for_state(&store, id, RunState::Stopped).await;
+    let message = run.exit.unwrap().message.unwrap();
+    assert_eq!(message, "it did not stop within 0.4 s and was killed");
+    supervisor.shutdown().await;
+}
+
+#[tokio::test]
+async fn ranks_that_outlived_their_launcher_are_ended() {
+    let board = Board::new(
+        "sleep 1000 & echo $! > \"$dir/rank\"; started; metric 1; metric 2
+        while [ ! -e \"$dir/go\" ]; do sleep 0.02; done; kill -9 $$",
+    );
+    let (id, run) = left_by_its_board(&board).await;
+    let rank = board.path().join("runs").join(id.to_string()).join("rank");
+    let rank: u32 = fs::read_to_string(rank).unwrap().trim().parse().unwrap();
+    put(&board, id, "go");
+    let pid = run.process.unwrap().pid;
+    wait_until("the launcher is gone", async || !is_process_there(pid)).await;
+    assert!(is_process_there(rank));
+    let (store, _supervisor) = board.start().await;
+    wait_for_state(&store, id, RunState::Failed).await;
+    wait_until("the rank is gone", async || !is_process_there(rank)).await;
+}
+
+#[tokio::test]
+async fn rewritten_event_file_doubles_nothing() {
+    let board = Board::new(WAITS_FOR_GO);
+    let (id, _) = left_by_its_board(&board).await;
+    let events = board
+        .path()
+        .join("runs")
+        .join(id.to_string())
+        .join("events.jsonl");
+    // The same lines again, shorter than what was read before: the file is read from its start.
+    let text = fs::read_to_string(&events).unwrap();
+    let shorter = text.replace(r#""attempt":1,"time":1001,"#, r#""attempt":1,"time":1,"#);
+    assert!(shorter.len() < text.len());
+    fs::write(&events, shorter).unwrap();
+    let (store, _supervisor) = board.start().await;
+    put(&board, id, "go");
+    wait_for_state(&store, id, RunState::Finished).await;
+    assert_eq!(steps(&store, id).await, [1, 2, 3, 4]);
 }

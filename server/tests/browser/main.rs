@@ -47,6 +47,7 @@ async fn curve_moves_and_a_killed_board_loses_no_point() {
         "running",
         "the curve moves before the run ends"
     );
+    browser.find("#run-badge.running").await;
     browser.screenshot("run-live").await;
 
     board.kill();
@@ -56,6 +57,7 @@ async fn curve_moves_and_a_killed_board_loses_no_point() {
     board.wait_for_state(&run, "finished", A_RUN).await;
     let last = board.assert_no_step_is_missing_or_doubled(&run).await;
     assert_eq!(points_at_the_end(&browser, last).await, last);
+    browser.find("#run-badge.finished").await;
     browser.screenshot("run-finished").await;
     browser.goto(&board.url("/")).await;
     browser.screenshot("runs").await;

@@ -99,7 +99,7 @@ proptest! {
 #[test]
 fn canonical_yaml_of_a_small_config() {
     let mut config = sound_with("learning_rate: 1e-4\nlora_target: q_proj,v_proj\nval_size: 0.1\neval_strategy: steps\ndist_config: {name: fsdp2}\n").config;
-    config.resolve_paths(std::path::Path::new("/work"));
+    config.resolve_paths(std::path::Path::new("/base"));
     insta::assert_snapshot!(config.to_yaml());
 }
 

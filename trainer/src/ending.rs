@@ -54,16 +54,21 @@ fn describe(dir: &RunDir, ended: &Ended) -> (Option<String>, Option<String>) {
             "where nobody sent it, the system ran out of memory: lower `per_device_train_batch_size` or `cutoff_len`; \
              go on with `--resume auto`",
         ),
-        Some(signal) => {
-            (format!("rank {rank} was ended by {}", signal.as_str()), "the rank's log has the details")
-        }
+        Some(signal) => (
+            format!("rank {rank} was ended by {}", signal.as_str()),
+            "the rank's log has the details",
+        ),
         None => (
             format!("rank {rank} ended with code {}", ended.code.unwrap_or(-1)),
             "the rank's log has the details",
         ),
     };
     let tail = log_tail(dir, rank);
-    let message = if tail.is_empty() { what } else { format!("{what}; its last lines:\n{tail}") };
+    let message = if tail.is_empty() {
+        what
+    } else {
+        format!("{what}; its last lines:\n{tail}")
+    };
     (Some(message), Some(hint.to_owned()))
 }
 
@@ -108,9 +113,18 @@ fn append_failed(dir: &RunDir, record: &ExitRecord) {
 /// Tells the terminal how it went and where the results are.
 pub(crate) fn print_ending(dir: &RunDir, record: &ExitRecord) {
     let mut text = match record.exit_code() {
-        Some(ExitCode::Finished) => format!("finished: the results are in {}\n", dir.root().display()),
-        Some(ExitCode::Stopped) => format!("stopped: {}\n", record.message.as_deref().unwrap_or_default()),
-        _ => format!("failed ({}): {}\n", record.class, record.message.as_deref().unwrap_or("no message")),
+        Some(ExitCode::Finished) => {
+            format!("finished: the results are in {}\n", dir.root().display())
+        }
+        Some(ExitCode::Stopped) => format!(
+            "stopped: {}\n",
+            record.message.as_deref().unwrap_or_default()
+        ),
+        _ => format!(
+            "failed ({}): {}\n",
+            record.class,
+            record.message.as_deref().unwrap_or("no message")
+        ),
     };
     if let Some(hint) = &record.hint {
         text.push_str("  hint: ");

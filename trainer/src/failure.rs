@@ -21,22 +21,45 @@ impl Failure {
     /// Sorts an error by where it came from.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         if let Some(error) = error.downcast_ref::<EngineError>() {
-            return Self { code: error.exit_code(), message: error.to_string(), hint: error.hint() };
+            return Self {
+                code: error.exit_code(),
+                message: error.to_string(),
+                hint: error.hint(),
+            };
         }
         if let Some(errors) = error.downcast_ref::<ConfigErrors>() {
-            return Self { code: ExitCode::BadConfig, message: errors.to_string(), hint: None };
+            return Self {
+                code: ExitCode::BadConfig,
+                message: errors.to_string(),
+                hint: None,
+            };
         }
         if let Some(refusal) = error.downcast_ref::<Refusal>() {
-            return Self { code: ExitCode::BadConfig, message: refusal.message.clone(), hint: refusal.hint.clone() };
+            return Self {
+                code: ExitCode::BadConfig,
+                message: refusal.message.clone(),
+                hint: refusal.hint.clone(),
+            };
         }
         let is_full = error.chain().any(|cause| {
-            cause.downcast_ref::<std::io::Error>().is_some_and(run_protocol::events::is_disk_full)
+            cause
+                .downcast_ref::<std::io::Error>()
+                .is_some_and(run_protocol::events::is_disk_full)
         });
         if is_full {
-            let hint = Some("free some room, then resume the run from its last checkpoint".to_owned());
-            return Self { code: ExitCode::DiskFull, message: format!("{error:#}"), hint };
+            let hint =
+                Some("free some room, then resume the run from its last checkpoint".to_owned());
+            return Self {
+                code: ExitCode::DiskFull,
+                message: format!("{error:#}"),
+                hint,
+            };
         }
-        Self { code: ExitCode::Internal, message: format!("{error:#}"), hint: None }
+        Self {
+            code: ExitCode::Internal,
+            message: format!("{error:#}"),
+            hint: None,
+        }
     }
 
     /// Sorts a panic by its message; libtorch's failures inside a model's forward arrive so.
@@ -45,7 +68,10 @@ impl Failure {
             return Self {
                 code: ExitCode::OutOfMemory,
                 message: first_line(message),
-                hint: Some("lower `per_device_train_batch_size` or `cutoff_len`, or use `bf16: true`".into()),
+                hint: Some(
+                    "lower `per_device_train_batch_size` or `cutoff_len`, or use `bf16: true`"
+                        .into(),
+                ),
             };
         }
         Self {
@@ -81,7 +107,11 @@ pub(crate) struct Refusal {
 impl Refusal {
     /// Makes a refusal with what to do instead.
     pub(crate) fn new(message: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
-        Self { message: message.into(), hint: Some(hint.into()) }.into()
+        Self {
+            message: message.into(),
+            hint: Some(hint.into()),
+        }
+        .into()
     }
 }
 

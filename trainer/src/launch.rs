@@ -16,6 +16,14 @@ use nix::unistd::{Pid, alarm};
 /// How long the siblings of a failed rank may take to end by themselves.
 const SIBLING_GRACE_SECONDS: u32 = 10;
 
+/// glibc gives every large block back to the kernel at once by default, and a training step then spends its time on page
+/// faults. Blocks are kept for the next micro-batch instead. 32 MiB is the most that glibc takes for the first.
+const MEMORY_SETTINGS: [(&str, &str); 3] = [
+    ("MALLOC_MMAP_THRESHOLD_", "33554432"),
+    ("MALLOC_TRIM_THRESHOLD_", "1073741824"),
+    ("MALLOC_TOP_PAD_", "16777216"),
+];
+
 /// What the launcher starts.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -44,9 +52,16 @@ pub(crate) struct Ended {
 
 /// The signals that are held back. A file that grows beyond the limit is an error to report, not a signal to die of.
 fn signals() -> SigSet {
-    [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD, Signal::SIGALRM, Signal::SIGXFSZ]
-        .into_iter()
-        .collect()
+    [
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        Signal::SIGHUP,
+        Signal::SIGCHLD,
+        Signal::SIGALRM,
+        Signal::SIGXFSZ,
+    ]
+    .into_iter()
+    .collect()
 }
 
 /// Holds the signals back until the launcher waits for them; call it before any thread starts.
@@ -56,7 +71,11 @@ pub(crate) fn block_signals() -> Result<()> {
 
 /// Starts the ranks and waits until all have ended.
 pub(crate) fn run_ranks(plan: &Plan) -> Result<Ended> {
-    let mut ranks = Ranks { running: Vec::new(), first_failure: None, stop_signals: 0 };
+    let mut ranks = Ranks {
+        running: Vec::new(),
+        first_failure: None,
+        stop_signals: 0,
+    };
     for rank in 0..plan.logs.len() {
         match start_rank(plan, rank) {
             Ok(child) => ranks.running.push((rank, child)),
@@ -80,7 +99,9 @@ pub(crate) fn run_ranks(plan: &Plan) -> Result<Ended> {
     Ok(Ended {
         rank,
         code: status.code(),
-        signal: status.signal().and_then(|number| Signal::try_from(number).ok()),
+        signal: status
+            .signal()
+            .and_then(|number| Signal::try_from(number).ok()),
         was_stopped,
     })
 }
@@ -117,7 +138,11 @@ impl Ranks {
     /// Asks the ranks to save and end; from the second time on, kills them.
     fn stop(&mut self) {
         self.stop_signals += 1;
-        let signal = if self.stop_signals == 1 { Signal::SIGTERM } else { Signal::SIGKILL };
+        let signal = if self.stop_signals == 1 {
+            Signal::SIGTERM
+        } else {
+            Signal::SIGKILL
+        };
         tracing::info!(signal = signal.as_str(), "stopping the ranks");
         self.signal_all(signal);
     }
@@ -162,14 +187,19 @@ fn start_rank(plan: &Plan, rank: usize) -> Result<Child> {
     if std::env::var_os("OMP_WAIT_POLICY").is_none() {
         command.env("OMP_WAIT_POLICY", "passive");
     }
-    // glibc gives every large block back to the kernel at once by default, and a training step then
-    // spends its time on page faults. Blocks are kept for the next micro-batch instead.
-    for (name, value) in [("MALLOC_MMAP_THRESHOLD_", "1073741824"), ("MALLOC_TRIM_THRESHOLD_", "1073741824")] {
+    for (name, value) in MEMORY_SETTINGS {
         if std::env::var_os(name).is_none() {
             command.env(name, value);
         }
     }
-    command.spawn().with_context(|| format!("cannot start rank {rank}"))
+    // Threads that spin while they wait starve each other on a busy machine; a short spin costs nothing on a quiet one.
+    if std::env::var_os("OMP_WAIT_POLICY").is_none() && std::env::var_os("GOMP_SPINCOUNT").is_none()
+    {
+        command.env("GOMP_SPINCOUNT", "10000");
+    }
+    command
+        .spawn()
+        .with_context(|| format!("cannot start rank {rank}"))
 }
 
 /// Opens a log file for appending, so that a resumed run keeps what was written before.

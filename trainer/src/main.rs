@@ -10,7 +10,6 @@ mod mirror;
 mod prepare;
 mod rank;
 
-
 use std::process::ExitCode;
 
 use clap::Parser as _;

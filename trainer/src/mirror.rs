@@ -28,11 +28,15 @@ impl Mirror {
             loop {
                 let is_last = stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout);
                 if file.is_none() {
-                    file = File::open(&path).ok().filter(|mut file| file.seek(SeekFrom::Start(offset)).is_ok());
+                    file = File::open(&path)
+                        .ok()
+                        .filter(|mut file| file.seek(SeekFrom::Start(offset)).is_ok());
                 }
                 if let Some(file) = &mut file {
                     let mut text = Vec::new();
-                    if file.read_to_end(&mut text).is_err() || std::io::stderr().write_all(&text).is_err() {
+                    if file.read_to_end(&mut text).is_err()
+                        || std::io::stderr().write_all(&text).is_err()
+                    {
                         return;
                     }
                 }
@@ -41,7 +45,10 @@ impl Mirror {
                 }
             }
         });
-        Self { stop: Some(stop), thread: Some(thread) }
+        Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        }
     }
 }
 

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode as Code;
 
 use anyhow::{Context as _, Result};
-use run_protocol::exit::replace_file;
-use run_protocol::{AcceptedKey, ExitCode, ExitRecord, LauncherRecord, Parsed, RunConfig, RunDir, Stage};
 use run_protocol::events::EventWriter;
+use run_protocol::exit::replace_file;
+use run_protocol::{
+    AcceptedKey, ExitCode, ExitRecord, LauncherRecord, Parsed, RunConfig, RunDir, Stage,
+};
 use trainer_engine::RankOptions;
 use trainer_engine::checkpoint;
 
@@ -21,6 +23,9 @@ use crate::rank;
 
 /// Bytes kept back on the disk, so that a run that fills it can still say so.
 const RESERVE_BYTES: usize = 64 * 1024;
+
+/// Elements of an MLP matrix below which one thread is faster than several.
+const TINY_PRODUCT: i64 = 128 * 1024;
 
 /// Returns the path of the file whose room is kept for the last words.
 pub(crate) fn reserve_path(run_dir: &RunDir) -> PathBuf {
@@ -53,24 +58,42 @@ struct Run {
     resume: Option<PathBuf>,
     accepted: Vec<AcceptedKey>,
     attempt: u32,
+    /// Threads of a rank.
+    num_threads: usize,
     /// Whether a person watches this terminal.
     is_watched: bool,
 }
 
 fn prepare(arguments: &RunArgs, stage: Option<Stage>) -> Result<Run> {
     let text = fs::read_to_string(&arguments.config).map_err(|error| {
-        Refusal::new(format!("cannot read `{}`: {error}", arguments.config.display()), "give the path of a YAML file")
+        Refusal::new(
+            format!("cannot read `{}`: {error}", arguments.config.display()),
+            "give the path of a YAML file",
+        )
     })?;
-    let Parsed { mut config, accepted_without_effect, .. } = parse(&text, &arguments.overrides, stage)?;
+    let mut parsed = parse(&text, &arguments.overrides, stage)?;
     let base = std::env::current_dir().context("cannot tell the current directory")?;
-    config.resolve_paths(&base);
-    let root = run_root(arguments, &config, &base)?;
-    let num_ranks = num_ranks()?;
-    let facts = run_protocol::Facts { world_size: Some(num_ranks), num_examples: None };
-    for warning in config.check_with(&facts).into_result()? {
-        tracing::warn!(field = warning.field, hint = warning.hint, "{}", warning.message);
+    parsed.config.resolve_paths(&base);
+    let facts = run_protocol::Facts {
+        world_size: Some(num_ranks()?),
+        num_examples: None,
+    };
+    for warning in parsed.check_with(&facts).into_result()? {
+        tracing::warn!(
+            field = warning.field,
+            hint = warning.hint,
+            "{}",
+            warning.message
+        );
     }
-    let dir = RunDir::create(&root).with_context(|| format!("cannot make the folder `{}`", root.display()))?;
+    let Parsed {
+        config,
+        accepted_without_effect,
+        ..
+    } = parsed;
+    let root = run_root(arguments, &config, &base)?;
+    let dir = RunDir::create(&root)
+        .with_context(|| format!("cannot make the folder `{}`", root.display()))?;
     let resume = resume_from(arguments, &config, &dir, &base)?;
     let accepted = given_accepted(arguments, &dir, accepted_without_effect);
     if !is_same_file(&arguments.config, &dir.config()) {
@@ -78,21 +101,45 @@ fn prepare(arguments: &RunArgs, stage: Option<Stage>) -> Result<Run> {
         write(&dir.config(), &config.to_yaml())?;
     }
     remove(&dir.exit())?;
-    fs::write(reserve_path(&dir), vec![b' '; RESERVE_BYTES]).context("cannot write into the run directory")?;
+    fs::write(reserve_path(&dir), vec![b' '; RESERVE_BYTES])
+        .context("cannot write into the run directory")?;
     let attempt = attempt(&dir)?;
-    let is_watched = arguments.run_dir.is_none() || std::io::IsTerminal::is_terminal(&std::io::stderr());
-    Ok(Run { dir, resume, accepted, attempt, is_watched })
+    let is_watched =
+        arguments.run_dir.is_none() || std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let num_threads = num_threads(&config);
+    Ok(Run {
+        dir,
+        resume,
+        accepted,
+        attempt,
+        num_threads,
+        is_watched,
+    })
+}
+
+/// Returns the threads of a rank: all cores, but one for a model so small that handing out its work takes longer.
+fn num_threads(config: &RunConfig) -> usize {
+    let is_tiny = trainer_models::read_config(&config.model.model_name_or_path)
+        .is_ok_and(|model| model.hidden_size * model.intermediate_size < TINY_PRODUCT);
+    if is_tiny { 1 } else { num_cores() }
 }
 
 /// Parses the file; the command's stage must not contradict it.
 fn parse(text: &str, overrides: &[String], stage: Option<Stage>) -> Result<Parsed> {
     let parsed = RunConfig::from_yaml(text, overrides)?;
-    let Some(stage) = stage.filter(|stage| *stage != parsed.config.stage) else { return Ok(parsed) };
-    let is_given = text.lines().any(|line| line.starts_with("stage:") || line.trim_start().starts_with("\"stage\""))
+    let Some(stage) = stage.filter(|stage| *stage != parsed.config.stage) else {
+        return Ok(parsed);
+    };
+    let is_given = text
+        .lines()
+        .any(|line| line.starts_with("stage:") || line.trim_start().starts_with("\"stage\""))
         || overrides.iter().any(|pair| pair.starts_with("stage="));
     if is_given {
         return Err(Refusal::new(
-            format!("the command is `{stage}`, but the configuration says `stage: {}`", parsed.config.stage),
+            format!(
+                "the command is `{stage}`, but the configuration says `stage: {}`",
+                parsed.config.stage
+            ),
             "use `trainer train`, which takes the stage from the file",
         ));
     }
@@ -107,32 +154,55 @@ fn run_root(arguments: &RunArgs, config: &RunConfig, base: &Path) -> Result<Path
         return Ok(base.join(dir));
     }
     config.training.output_dir.clone().ok_or_else(|| {
-        Refusal::new("output_dir: is missing", "say where the results go, in the file or as `output_dir=DIR`")
+        Refusal::new(
+            "output_dir: is missing",
+            "say where the results go, in the file or as `output_dir=DIR`",
+        )
     })
 }
 
 /// Returns the ranks of this machine; several of them are refused by the check.
 fn num_ranks() -> Result<usize> {
     for name in ["NPROC_PER_NODE", "NNODES", "WORLD_SIZE"] {
-        let Ok(value) = std::env::var(name) else { continue };
+        let Ok(value) = std::env::var(name) else {
+            continue;
+        };
         match value.parse::<usize>() {
             Ok(1) => {}
             Ok(_) => {
                 return Err(Refusal::new(
-                    format!("{name} is {value}, and training on several ranks arrives with the distributed engine"),
+                    format!(
+                        "{name} is {value}, and training on several ranks arrives with the distributed engine"
+                    ),
                     format!("leave {name} out"),
                 ));
             }
-            Err(_) => return Err(Refusal::new(format!("{name} is `{value}`, expected a number"), "leave it out")),
+            Err(_) => {
+                return Err(Refusal::new(
+                    format!("{name} is `{value}`, expected a number"),
+                    "leave it out",
+                ));
+            }
         }
     }
     Ok(1)
 }
 
 /// Returns the checkpoint to go on from, by the rules for an output folder that is not empty.
-fn resume_from(arguments: &RunArgs, config: &RunConfig, dir: &RunDir, base: &Path) -> Result<Option<PathBuf>> {
-    let wanted = arguments.resume.as_deref().or(config.checkpoint.resume_from_checkpoint.as_deref());
-    let newest = || dir.latest_checkpoint().context("cannot list the checkpoints");
+fn resume_from(
+    arguments: &RunArgs,
+    config: &RunConfig,
+    dir: &RunDir,
+    base: &Path,
+) -> Result<Option<PathBuf>> {
+    let wanted = arguments
+        .resume
+        .as_deref()
+        .or(config.checkpoint.resume_from_checkpoint.as_deref());
+    let newest = || {
+        dir.latest_checkpoint()
+            .context("cannot list the checkpoints")
+    };
     match wanted {
         Some("auto" | "true" | "True") => Ok(newest()?.map(|(_, path)| path)),
         Some(path) => {
@@ -149,7 +219,10 @@ fn resume_from(arguments: &RunArgs, config: &RunConfig, dir: &RunDir, base: &Pat
         }
         None => match newest()? {
             Some((step, path)) => {
-                tracing::info!(step, "the output folder holds a checkpoint: going on from it");
+                tracing::info!(
+                    step,
+                    "the output folder holds a checkpoint: going on from it"
+                );
                 Ok(Some(path))
             }
             None if has_weights(dir.root()) => Err(Refusal::new(
@@ -162,9 +235,13 @@ fn resume_from(arguments: &RunArgs, config: &RunConfig, dir: &RunDir, base: &Pat
 }
 
 fn has_weights(root: &Path) -> bool {
-    ["model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors"]
-        .iter()
-        .any(|name| root.join(name).is_file())
+    [
+        "model.safetensors",
+        "model.safetensors.index.json",
+        "adapter_model.safetensors",
+    ]
+    .iter()
+    .any(|name| root.join(name).is_file())
 }
 
 /// Returns the keys without effect, also where the canonical file no longer has them.
@@ -181,7 +258,10 @@ fn given_accepted(arguments: &RunArgs, dir: &RunDir, parsed: Vec<AcceptedKey>) -
 /// Returns the number of this attempt: the board's where it keeps one, else the next after the events'.
 fn attempt(dir: &RunDir) -> Result<u32> {
     let next = EventWriter::open(dir.events())?.attempt();
-    let told = LauncherRecord::read(&dir.launcher()).ok().flatten().map_or(0, |record| record.attempt);
+    let told = LauncherRecord::read(&dir.launcher())
+        .ok()
+        .flatten()
+        .map_or(0, |record| record.attempt);
     Ok(next.max(told))
 }
 
@@ -190,7 +270,7 @@ fn launch(run: &Run) -> Result<Code> {
         run_dir: run.dir.root().to_owned(),
         logs: vec![run.dir.rank_log(0)],
         arguments: rank_arguments(run)?,
-        num_threads: num_cores(),
+        num_threads: run.num_threads,
     };
     let offset = fs::metadata(run.dir.events()).map_or(0, |file| file.len());
     let mirror = run.is_watched.then(|| Mirror::start(run.dir.rank_log(0)));
@@ -201,23 +281,37 @@ fn launch(run: &Run) -> Result<Code> {
         Err(error) => record_of(&Failure::of(&error), run.attempt),
     };
     remove(&reserve_path(&run.dir))?;
-    record.write(&run.dir.exit()).context("cannot write exit.json")?;
+    record
+        .write(&run.dir.exit())
+        .context("cannot write exit.json")?;
     print_ending(&run.dir, &record);
-    Ok(Code::from(record.exit_code().unwrap_or(ExitCode::Internal).code()))
+    Ok(Code::from(
+        record.exit_code().unwrap_or(ExitCode::Internal).code(),
+    ))
 }
 
 fn rank_arguments(run: &Run) -> Result<Vec<String>> {
     let text = |path: &Path| {
         path.to_str().map(str::to_owned).ok_or_else(|| {
-            Refusal::new(format!("the path `{}` is not UTF-8", path.display()), "choose another folder")
+            Refusal::new(
+                format!("the path `{}` is not UTF-8", path.display()),
+                "choose another folder",
+            )
         })
     };
-    let mut arguments = vec!["rank".to_owned(), text(run.dir.root())?, format!("--attempt={}", run.attempt)];
+    let mut arguments = vec![
+        "rank".to_owned(),
+        text(run.dir.root())?,
+        format!("--attempt={}", run.attempt),
+    ];
     if let Some(checkpoint) = &run.resume {
         arguments.push(format!("--resume={}", text(checkpoint)?));
     }
     if !run.accepted.is_empty() {
-        arguments.push(format!("--accepted={}", serde_json::to_string(&run.accepted)?));
+        arguments.push(format!(
+            "--accepted={}",
+            serde_json::to_string(&run.accepted)?
+        ));
     }
     Ok(arguments)
 }
@@ -246,7 +340,8 @@ fn record_of(failure: &Failure, attempt: u32) -> ExitRecord {
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    replace_file(path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))
+    replace_file(path, text.as_bytes())
+        .with_context(|| format!("cannot write `{}`", path.display()))
 }
 
 fn remove(path: &Path) -> Result<()> {

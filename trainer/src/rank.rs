@@ -22,7 +22,10 @@ pub(crate) fn run(arguments: &RankArgs) -> Code {
         tracing::warn!(%error, "this rank would outlive its launcher");
     }
     let run_dir = RunDir::new(&arguments.run_dir);
-    let accepted = arguments.accepted.as_deref().map_or_else(Vec::new, read_accepted);
+    let accepted = arguments
+        .accepted
+        .as_deref()
+        .map_or_else(Vec::new, read_accepted);
     let options = RankOptions {
         resume: arguments.resume.clone(),
         accepted_without_effect: accepted,
@@ -46,12 +49,23 @@ pub(crate) fn run_in(run_dir: &RunDir, options: &RankOptions, attempt: u32) -> C
         Ok(Ok(Outcome::Finished)) => Code::from(ExitCode::Finished.code()),
         Ok(Ok(Outcome::Stopped)) => Code::from(ExitCode::Stopped.code()),
         Ok(Err(error)) => fail(run_dir, Some(&events), &Failure::of(&error)),
-        Err(panic) => fail(run_dir, Some(&events), &Failure::of_panic(panic_message(panic.as_ref()))),
+        Err(panic) => fail(
+            run_dir,
+            Some(&events),
+            &Failure::of_panic(panic_message(panic.as_ref())),
+        ),
     }
 }
 
-fn train(run_dir: &RunDir, options: &RankOptions, events: &EventSink, stop: &StopFlag) -> Result<Outcome> {
-    let world_size = std::env::var("WORLD_SIZE").ok().map_or(Ok(1), |size| size.parse::<usize>());
+fn train(
+    run_dir: &RunDir,
+    options: &RankOptions,
+    events: &EventSink,
+    stop: &StopFlag,
+) -> Result<Outcome> {
+    let world_size = std::env::var("WORLD_SIZE")
+        .ok()
+        .map_or(Ok(1), |size| size.parse::<usize>());
     if world_size.as_ref().is_ok_and(|size| *size != 1) || world_size.is_err() {
         return Err(Refusal::new(
             "WORLD_SIZE is not 1, and training on several ranks arrives with the distributed engine",
@@ -59,17 +73,29 @@ fn train(run_dir: &RunDir, options: &RankOptions, events: &EventSink, stop: &Sto
         ));
     }
     let path = run_dir.config();
-    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("cannot read `{}`", path.display()))?;
     let parsed = RunConfig::from_yaml(&text, &[])?;
-    Ok(trainer_engine::run(&parsed.config, run_dir, options, events, stop)?)
+    Ok(trainer_engine::run(
+        &parsed.config,
+        run_dir,
+        options,
+        events,
+        stop,
+    )?)
 }
 
 /// Waits in a thread of its own for the launcher's word to stop. Later ones change nothing: the launcher kills.
 fn wait_for_stop(stop: StopFlag) {
     std::thread::spawn(move || {
-        let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().collect();
+        let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]
+            .into_iter()
+            .collect();
         while let Ok(signal) = signals.wait() {
-            tracing::info!(signal = signal.as_str(), "asked to stop: the step in hand is finished and saved");
+            tracing::info!(
+                signal = signal.as_str(),
+                "asked to stop: the step in hand is finished and saved"
+            );
             stop.request();
         }
     });
@@ -81,7 +107,12 @@ fn fail(run_dir: &RunDir, events: Option<&EventSink>, failure: &Failure) -> Code
         // Room for the last words.
         drop(std::fs::remove_file(reserve_path(run_dir)));
     }
-    tracing::error!(class = failure.code.class(), hint = failure.hint, "{}", failure.message);
+    tracing::error!(
+        class = failure.code.class(),
+        hint = failure.hint,
+        "{}",
+        failure.message
+    );
     if let Some(events) = events {
         let failed = Failed {
             class: failure.code.class().to_owned(),

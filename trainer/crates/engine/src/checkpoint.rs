@@ -71,22 +71,33 @@ impl Progress {
 
     /// Reads the progress of a complete checkpoint.
     pub fn read(checkpoint: &Path) -> Result<Self, EngineError> {
-        let refuse = |reason: String| EngineError::Checkpoint { path: checkpoint.to_owned(), reason };
+        let refuse = |reason: String| EngineError::Checkpoint {
+            path: checkpoint.to_owned(),
+            reason,
+        };
         if !checkpoint.is_dir() {
             return Err(refuse("there is no such folder".into()));
         }
         if !RunDir::is_checkpoint_complete(checkpoint) {
-            return Err(refuse("it has no CHECKPOINT_COMPLETE, so it was not written to its end".into()));
+            return Err(refuse(
+                "it has no CHECKPOINT_COMPLETE, so it was not written to its end".into(),
+            ));
         }
         let path = checkpoint.join(PROGRESS_FILE);
-        let text = fs::read(&path).map_err(|error| refuse(format!("cannot read {PROGRESS_FILE}: {error}")))?;
-        let progress: Self =
-            serde_json::from_slice(&text).map_err(|error| refuse(format!("{PROGRESS_FILE} is broken: {error}")))?;
+        let text = fs::read(&path)
+            .map_err(|error| refuse(format!("cannot read {PROGRESS_FILE}: {error}")))?;
+        let progress: Self = serde_json::from_slice(&text)
+            .map_err(|error| refuse(format!("{PROGRESS_FILE} is broken: {error}")))?;
         if progress.format != FORMAT_VERSION {
-            return Err(refuse(format!("its format is {}, this trainer reads {FORMAT_VERSION}", progress.format)));
+            return Err(refuse(format!(
+                "its format is {}, this trainer reads {FORMAT_VERSION}",
+                progress.format
+            )));
         }
         if !checkpoint.join(OPTIMIZER_FILE).is_file() {
-            return Err(refuse("it holds the model only (`save_only_model`), which cannot be resumed".into()));
+            return Err(refuse(
+                "it holds the model only (`save_only_model`), which cannot be resumed".into(),
+            ));
         }
         Ok(progress)
     }
@@ -94,8 +105,12 @@ impl Progress {
 
 /// Reads the log history of a checkpoint; an unreadable one only costs the history.
 pub fn read_history(checkpoint: &Path) -> Vec<Value> {
-    let state = fs::read(checkpoint.join(STATE_FILE)).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
-    state.and_then(|state| state.get("log_history").and_then(Value::as_array).cloned()).unwrap_or_default()
+    let state = fs::read(checkpoint.join(STATE_FILE))
+        .ok()
+        .and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+    state
+        .and_then(|state| state.get("log_history").and_then(Value::as_array).cloned())
+        .unwrap_or_default()
 }
 
 /// Writes a checkpoint. `write_tensors` puts model and optimizer files into the folder it is given.
@@ -108,7 +123,9 @@ pub fn save(
     write_tensors: impl FnOnce(&Path) -> Result<(), EngineError>,
 ) -> Result<(PathBuf, u64), EngineError> {
     let target = run_dir.checkpoint(progress.step);
-    let beside = run_dir.root().join(format!(".checkpoint-{}.part", progress.step));
+    let beside = run_dir
+        .root()
+        .join(format!(".checkpoint-{}.part", progress.step));
     remove_folder(&beside)?;
     let written = fill(&beside, progress, state, write_tensors).and_then(|bytes| {
         remove_folder(&target)?;
@@ -148,7 +165,9 @@ fn fill(
 /// Removes the oldest complete checkpoints beyond `limit`, never the newest one.
 pub fn rotate(run_dir: &RunDir, limit: Option<usize>) -> Result<(), EngineError> {
     let Some(limit) = limit else { return Ok(()) };
-    let found = run_dir.checkpoints().map_err(|error| EngineError::io("list", run_dir.root(), error))?;
+    let found = run_dir
+        .checkpoints()
+        .map_err(|error| EngineError::io("list", run_dir.root(), error))?;
     let num_surplus = found.len().saturating_sub(limit.max(1));
     for (step, folder) in found.into_iter().take(num_surplus) {
         remove_folder(&folder)?;
@@ -159,7 +178,9 @@ pub fn rotate(run_dir: &RunDir, limit: Option<usize>) -> Result<(), EngineError>
 
 /// Takes the mark off the checkpoints of an older run, so that nothing resumes from them by itself.
 pub fn disown(run_dir: &RunDir) -> Result<(), EngineError> {
-    let found = run_dir.checkpoints().map_err(|error| EngineError::io("list", run_dir.root(), error))?;
+    let found = run_dir
+        .checkpoints()
+        .map_err(|error| EngineError::io("list", run_dir.root(), error))?;
     for (_, folder) in found {
         let mark = RunDir::checkpoint_mark(&folder);
         fs::remove_file(&mark).map_err(|error| EngineError::io("remove", &mark, error))?;
@@ -185,21 +206,28 @@ fn write_synced(path: &Path, content: &[u8]) -> Result<(), EngineError> {
 fn sync_files(folder: &Path) -> Result<u64, EngineError> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder).map_err(|error| EngineError::io("list", folder, error))? {
-        let path = entry.map_err(|error| EngineError::io("list", folder, error))?.path();
+        let path = entry
+            .map_err(|error| EngineError::io("list", folder, error))?
+            .path();
         let file = File::open(&path).map_err(|error| EngineError::io("open", &path, error))?;
-        file.sync_all().map_err(|error| EngineError::io("flush", &path, error))?;
+        file.sync_all()
+            .map_err(|error| EngineError::io("flush", &path, error))?;
         bytes += file.metadata().map_or(0, |metadata| metadata.len());
     }
     Ok(bytes)
 }
 
 fn sync_folder(folder: &Path) -> Result<(), EngineError> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| EngineError::io("flush", folder, error))
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|error| EngineError::io("flush", folder, error))
 }
 
 fn remove_folder(folder: &Path) -> Result<(), EngineError> {
     match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(EngineError::io("remove", folder, error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(EngineError::io("remove", folder, error))
+        }
         _ => Ok(()),
     }
 }
@@ -213,7 +241,10 @@ mod tests {
             format: Progress::format(),
             step,
             epoch: 0.5,
-            sampler: SamplerState { epoch: 0, row_offset: 8 },
+            sampler: SamplerState {
+                epoch: 0,
+                row_offset: 8,
+            },
             seed: 42,
             num_rows: 16,
             global_batch_size: 8,
@@ -227,9 +258,15 @@ mod tests {
     }
 
     fn save_step(run_dir: &RunDir, step: u64) -> Result<(PathBuf, u64), EngineError> {
-        save(run_dir, &progress(step), &serde_json::json!({"log_history": [{"step": step}]}), |folder| {
-            fs::write(folder.join(OPTIMIZER_FILE), b"tensors").map_err(|error| EngineError::io("write", folder, error))
-        })
+        save(
+            run_dir,
+            &progress(step),
+            &serde_json::json!({"log_history": [{"step": step}]}),
+            |folder| {
+                fs::write(folder.join(OPTIMIZER_FILE), b"tensors")
+                    .map_err(|error| EngineError::io("write", folder, error))
+            },
+        )
     }
 
     #[test]
@@ -249,9 +286,16 @@ mod tests {
         let run_dir = RunDir::create(temp.path()).unwrap();
         save_step(&run_dir, 3).unwrap();
         let full = save(&run_dir, &progress(4), &Value::Null, |folder| {
-            Err(EngineError::io("write", folder, std::io::ErrorKind::StorageFull.into()))
+            Err(EngineError::io(
+                "write",
+                folder,
+                std::io::ErrorKind::StorageFull.into(),
+            ))
         });
-        assert_eq!(full.unwrap_err().exit_code(), run_protocol::ExitCode::DiskFull);
+        assert_eq!(
+            full.unwrap_err().exit_code(),
+            run_protocol::ExitCode::DiskFull
+        );
         let names: Vec<_> = run_dir.checkpoints().unwrap();
         assert_eq!(names.len(), 1);
         assert!(!temp.path().join(".checkpoint-4.part").exists());
@@ -265,7 +309,12 @@ mod tests {
             save_step(&run_dir, step).unwrap();
         }
         rotate(&run_dir, Some(2)).unwrap();
-        let steps: Vec<u64> = run_dir.checkpoints().unwrap().into_iter().map(|found| found.0).collect();
+        let steps: Vec<u64> = run_dir
+            .checkpoints()
+            .unwrap()
+            .into_iter()
+            .map(|found| found.0)
+            .collect();
         assert_eq!(steps, [4, 10]);
         rotate(&run_dir, None).unwrap();
         disown(&run_dir).unwrap();
@@ -278,9 +327,19 @@ mod tests {
         let run_dir = RunDir::create(temp.path()).unwrap();
         let (folder, _) = save_step(&run_dir, 1).unwrap();
         fs::remove_file(folder.join(OPTIMIZER_FILE)).unwrap();
-        assert!(Progress::read(&folder).unwrap_err().to_string().contains("save_only_model"));
+        assert!(
+            Progress::read(&folder)
+                .unwrap_err()
+                .to_string()
+                .contains("save_only_model")
+        );
         fs::remove_file(RunDir::checkpoint_mark(&folder)).unwrap();
-        assert!(Progress::read(&folder).unwrap_err().to_string().contains("CHECKPOINT_COMPLETE"));
+        assert!(
+            Progress::read(&folder)
+                .unwrap_err()
+                .to_string()
+                .contains("CHECKPOINT_COMPLETE")
+        );
         assert!(Progress::read(&temp.path().join("none")).is_err());
     }
 }

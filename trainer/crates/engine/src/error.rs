@@ -35,7 +35,9 @@ pub enum EngineError {
     #[error(transparent)]
     Parallel(#[from] ParallelError),
     /// The tokenizer knows more tokens than the model has rows for.
-    #[error("the tokenizer gives the token {token}, but the model's embedding has {vocab_size} rows")]
+    #[error(
+        "the tokenizer gives the token {token}, but the model's embedding has {vocab_size} rows"
+    )]
     TokenOutOfRange {
         /// The token id.
         token: i64,
@@ -71,7 +73,11 @@ pub enum EngineError {
 impl EngineError {
     /// Wraps a failure of the file system.
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io { action, path: path.to_owned(), source }
+        Self::Io {
+            action,
+            path: path.to_owned(),
+            source,
+        }
     }
 
     /// Wraps a value that cannot be written as JSON.
@@ -88,18 +94,24 @@ impl EngineError {
             Self::Model(error) if error.is_out_of_memory() => ExitCode::OutOfMemory,
             Self::Parallel(error) if error.is_out_of_memory() => ExitCode::OutOfMemory,
             _ if self.is_disk_full() => ExitCode::DiskFull,
-            Self::Model(ModelError::Torch(_)) | Self::Parallel(ParallelError::Torch(_)) => ExitCode::Internal,
+            Self::Model(ModelError::Torch(_)) | Self::Parallel(ParallelError::Torch(_)) => {
+                ExitCode::Internal
+            }
             Self::Model(_) => ExitCode::BadModel,
             Self::Checkpoint { .. } => ExitCode::BadConfig,
             Self::Parallel(ParallelError::OptimizerState { .. }) => ExitCode::BadConfig,
-            Self::Parallel(_) | Self::Io { .. } | Self::Events(_) | Self::Internal(_) => ExitCode::Internal,
+            Self::Parallel(_) | Self::Io { .. } | Self::Events(_) | Self::Internal(_) => {
+                ExitCode::Internal
+            }
         }
     }
 
     /// Tells whether the disk is full.
     pub fn is_disk_full(&self) -> bool {
         match self {
-            Self::Io { source, .. } | Self::Model(ModelError::Io { source, .. }) => is_disk_full(source),
+            Self::Io { source, .. } | Self::Model(ModelError::Io { source, .. }) => {
+                is_disk_full(source)
+            }
             Self::Events(error) => error.is_disk_full(),
             Self::Parallel(error) => error.io_error().is_some_and(is_disk_full),
             _ => false,
@@ -114,13 +126,21 @@ impl EngineError {
         match self {
             Self::Config { hint, .. } => hint.clone(),
             Self::Data(error) => error.hint(),
-            Self::NoLabels => Some("raise `cutoff_len`, or check that the rows have answers".into()),
+            Self::NoLabels => {
+                Some("raise `cutoff_len`, or check that the rows have answers".into())
+            }
             Self::Model(error) => error.hint(),
             Self::Parallel(error) => error.hint(),
-            Self::TokenOutOfRange { .. } => Some("the tokenizer files belong to another model: fetch both again".into()),
-            Self::Checkpoint { .. } => Some("name another checkpoint, or start afresh with `overwrite_output_dir: true`".into()),
+            Self::TokenOutOfRange { .. } => {
+                Some("the tokenizer files belong to another model: fetch both again".into())
+            }
+            Self::Checkpoint { .. } => Some(
+                "name another checkpoint, or start afresh with `overwrite_output_dir: true`".into(),
+            ),
             Self::Events(error) => error.hint().map(Into::into),
-            Self::Io { .. } => Some("check that the folder exists and that you may write to it".into()),
+            Self::Io { .. } => {
+                Some("check that the folder exists and that you may write to it".into())
+            }
             Self::Internal(_) => None,
         }
     }

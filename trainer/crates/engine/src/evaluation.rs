@@ -49,7 +49,10 @@ pub(crate) fn evaluate(
     let seconds = started.elapsed().as_secs_f64();
     let values = vec![
         ("eval_loss".to_owned(), sums.mean()),
-        ("eval_samples_per_second".to_owned(), rows.len() as f64 / seconds.max(1e-9)),
+        (
+            "eval_samples_per_second".to_owned(),
+            rows.len() as f64 / seconds.max(1e-9),
+        ),
     ];
     Ok(Some(Evaluation { values, seconds }))
 }

@@ -9,7 +9,10 @@ use trainer_models::{LoadOptions, Lora, Precision, Tuning};
 use crate::error::EngineError;
 
 /// Returns the model folder and the way to load it; a resumed run takes weights or adapter from its checkpoint.
-pub(crate) fn load_options(config: &RunConfig, resume: Option<&Path>) -> Result<(PathBuf, LoadOptions), EngineError> {
+pub(crate) fn load_options(
+    config: &RunConfig,
+    resume: Option<&Path>,
+) -> Result<(PathBuf, LoadOptions), EngineError> {
     let precision = precision(config)?;
     let base = config.model.model_name_or_path.clone();
     let (folder, tuning) = match config.method.finetuning_type {
@@ -23,7 +26,14 @@ pub(crate) fn load_options(config: &RunConfig, resume: Option<&Path>) -> Result<
             });
         }
     };
-    Ok((folder, LoadOptions { precision, tuning, device: Device::Cpu }))
+    Ok((
+        folder,
+        LoadOptions {
+            precision,
+            tuning,
+            device: Device::Cpu,
+        },
+    ))
 }
 
 fn lora(config: &RunConfig, resume: Option<&Path>) -> Lora {

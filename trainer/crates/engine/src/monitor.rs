@@ -35,15 +35,25 @@ impl Monitor {
                     ("cpu_cores", usage.cpu_cores),
                     ("cpu_seconds", usage.cpu_seconds),
                 ];
-                let values = values.into_iter().map(|(name, value)| (name.to_owned(), MetricValue(value))).collect();
+                let values = values
+                    .into_iter()
+                    .map(|(name, value)| (name.to_owned(), MetricValue(value)))
+                    .collect();
                 let step = Some(shared.load(Ordering::Relaxed)).filter(|step| *step > 0);
                 // The loop meets the same failure at its next event and ends the run for it.
-                if events.emit(EventKind::System(System { rank, step, values })).is_err() {
+                if events
+                    .emit(EventKind::System(System { rank, step, values }))
+                    .is_err()
+                {
                     return;
                 }
             }
         });
-        Self { step, stop: Some(stop), thread: Some(thread) }
+        Self {
+            step,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
     }
 
     /// Tells which step the next readings belong to.

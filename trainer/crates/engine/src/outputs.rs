@@ -29,7 +29,12 @@ impl Artifacts {
     /// Writes model or adapter and tokenizer into `folder`; `kind` converts the weights of a model.
     ///
     /// An adapter is always written in the type that it is trained in.
-    pub(crate) fn write_model(&self, model: &Model, folder: &Path, kind: Option<Kind>) -> Result<(), EngineError> {
+    pub(crate) fn write_model(
+        &self,
+        model: &Model,
+        folder: &Path,
+        kind: Option<Kind>,
+    ) -> Result<(), EngineError> {
         if self.is_adapter {
             model.save_adapter(folder, &self.base)?;
             model.save_companions(folder)?;
@@ -44,10 +49,13 @@ impl Artifacts {
     pub(crate) fn export_model(&self, model: &Model, run_dir: &RunDir) -> Result<(), EngineError> {
         let beside = run_dir.root().join(".export.part");
         if beside.exists() {
-            fs::remove_dir_all(&beside).map_err(|error| EngineError::io("remove", &beside, error))?;
+            fs::remove_dir_all(&beside)
+                .map_err(|error| EngineError::io("remove", &beside, error))?;
         }
         fs::create_dir(&beside).map_err(|error| EngineError::io("make", &beside, error))?;
-        let moved = self.write_model(model, &beside, final_kind(model)).and_then(|()| move_files(&beside, run_dir.root()));
+        let moved = self
+            .write_model(model, &beside, final_kind(model))
+            .and_then(|()| move_files(&beside, run_dir.root()));
         if let Err(error) = fs::remove_dir_all(&beside) {
             tracing::warn!(%error, "cannot remove `.export.part`");
         }
@@ -64,14 +72,23 @@ fn move_files(from: &Path, to: &Path) -> Result<(), EngineError> {
     for entry in fs::read_dir(from).map_err(|error| EngineError::io("list", from, error))? {
         let entry = entry.map_err(|error| EngineError::io("list", from, error))?;
         let target = to.join(entry.file_name());
-        fs::rename(entry.path(), &target).map_err(|error| EngineError::io("rename", &target, error))?;
+        fs::rename(entry.path(), &target)
+            .map_err(|error| EngineError::io("rename", &target, error))?;
     }
     Ok(())
 }
 
 /// Returns `trainer_state.json` in Hugging Face's form.
-pub(crate) fn trainer_state(config: &RunConfig, progress: &Progress, max_steps: u64, history: &[Value]) -> Value {
-    #[expect(clippy::cast_possible_truncation, reason = "a number of epochs is small")]
+pub(crate) fn trainer_state(
+    config: &RunConfig,
+    progress: &Progress,
+    max_steps: u64,
+    history: &[Value],
+) -> Value {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a number of epochs is small"
+    )]
     let num_train_epochs = match config.training.max_steps {
         Some(_) => progress.epoch.ceil() as i64,
         None => config.training.num_train_epochs.ceil() as i64,
@@ -99,16 +116,32 @@ pub(crate) fn trainer_state(config: &RunConfig, progress: &Progress, max_steps: 
 }
 
 /// Returns the results of training by Hugging Face's names.
-pub(crate) fn train_results(progress: &Progress, first_step: u64, seconds: f64, rows_per_step: f64) -> Map<String, Value> {
+pub(crate) fn train_results(
+    progress: &Progress,
+    first_step: u64,
+    seconds: f64,
+    rows_per_step: f64,
+) -> Map<String, Value> {
     let steps = progress.step.saturating_sub(first_step) as f64;
     let seconds = seconds.max(1e-9);
     let mut results = Map::new();
     let mut put = |name: &str, value: Value| results.insert(name.to_owned(), value);
     put("epoch", json!(progress.epoch));
-    put("num_input_tokens_seen", json!(progress.num_input_tokens_seen));
-    put("train_loss", json!(MetricValue(progress.total_loss / progress.step.max(1) as f64)));
+    put(
+        "num_input_tokens_seen",
+        json!(progress.num_input_tokens_seen),
+    );
+    put(
+        "train_loss",
+        json!(MetricValue(
+            progress.total_loss / progress.step.max(1) as f64
+        )),
+    );
     put("train_runtime", json!(round(seconds)));
-    put("train_samples_per_second", json!(round(steps * rows_per_step / seconds)));
+    put(
+        "train_samples_per_second",
+        json!(round(steps * rows_per_step / seconds)),
+    );
     put("train_steps_per_second", json!(round(steps / seconds)));
     results
 }
@@ -135,12 +168,19 @@ pub(crate) fn write_results(
 }
 
 /// Draws the loss over the steps.
-pub(crate) fn write_loss_curve(run_dir: &RunDir, name: &str, history: &[Value]) -> Result<(), EngineError> {
+pub(crate) fn write_loss_curve(
+    run_dir: &RunDir,
+    name: &str,
+    history: &[Value],
+) -> Result<(), EngineError> {
     let points: Vec<(u64, f64)> = history
         .iter()
         .filter_map(|entry| Some((entry.get("step")?.as_u64()?, entry.get("loss")?.as_f64()?)))
         .collect();
     let path = run_dir.training_loss();
-    fs::write(&path, curve_svg(&format!("Training loss of {name}"), "loss", &points))
-        .map_err(|error| EngineError::io("write", &path, error))
+    fs::write(
+        &path,
+        curve_svg(&format!("Training loss of {name}"), "loss", &points),
+    )
+    .map_err(|error| EngineError::io("write", &path, error))
 }

@@ -14,7 +14,9 @@ const BOTTOM: f64 = 48.0;
 
 /// Returns the smoothed curve: a moving average whose weight grows with the number of points.
 pub(crate) fn smooth(values: &[f64]) -> Vec<f64> {
-    let Some(&first) = values.first() else { return Vec::new() };
+    let Some(&first) = values.first() else {
+        return Vec::new();
+    };
     let weight = smoothing_weight(values.len());
     let mut last = first;
     values
@@ -33,7 +35,11 @@ pub(crate) fn smoothing_weight(num_points: usize) -> f64 {
 
 /// Draws one curve over the steps; points that are not finite leave a gap.
 pub(crate) fn curve_svg(title: &str, name: &str, points: &[(u64, f64)]) -> String {
-    let finite: Vec<(u64, f64)> = points.iter().copied().filter(|(_, y)| y.is_finite()).collect();
+    let finite: Vec<(u64, f64)> = points
+        .iter()
+        .copied()
+        .filter(|(_, y)| y.is_finite())
+        .collect();
     let mut svg = String::new();
     // Writing to a String cannot fail.
     let _ = write!(
@@ -44,11 +50,16 @@ pub(crate) fn curve_svg(title: &str, name: &str, points: &[(u64, f64)]) -> Strin
         WIDTH / 2.0,
         escape(title)
     );
-    if let (Some(x_range), Some(y_range)) = (range(finite.iter().map(|p| p.0 as f64)), range(finite.iter().map(|p| p.1))) {
+    if let (Some(x_range), Some(y_range)) = (
+        range(finite.iter().map(|p| p.0 as f64)),
+        range(finite.iter().map(|p| p.1)),
+    ) {
         let at = |x: f64, y: f64| {
             (
                 LEFT + (x - x_range.0) / (x_range.1 - x_range.0) * (WIDTH - LEFT - RIGHT),
-                HEIGHT - BOTTOM - (y - y_range.0) / (y_range.1 - y_range.0) * (HEIGHT - TOP - BOTTOM),
+                HEIGHT
+                    - BOTTOM
+                    - (y - y_range.0) / (y_range.1 - y_range.0) * (HEIGHT - TOP - BOTTOM),
             )
         };
         for i in 0..=4 {
@@ -69,7 +80,12 @@ pub(crate) fn curve_svg(title: &str, name: &str, points: &[(u64, f64)]) -> Strin
         }
         let smoothed = smooth(&finite.iter().map(|p| p.1).collect::<Vec<_>>());
         let raw = path(finite.iter().map(|p| at(p.0 as f64, p.1)));
-        let soft = path(finite.iter().zip(&smoothed).map(|(p, y)| at(p.0 as f64, *y)));
+        let soft = path(
+            finite
+                .iter()
+                .zip(&smoothed)
+                .map(|(p, y)| at(p.0 as f64, *y)),
+        );
         let _ = write!(
             svg,
             "<path d=\"{raw}\" fill=\"none\" stroke=\"#1f77b4\" stroke-opacity=\"0.4\"/>\n<path d=\"{soft}\" \
@@ -86,7 +102,9 @@ pub(crate) fn curve_svg(title: &str, name: &str, points: &[(u64, f64)]) -> Strin
 
 /// Returns smallest and largest value, widened where they are equal.
 fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
+    let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
+        (low.min(v), high.max(v))
+    });
     if low > high {
         None
     } else if high - low < 1e-12 {
@@ -105,7 +123,9 @@ fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 #[cfg(test)]
@@ -114,11 +134,21 @@ mod tests {
 
     #[test]
     fn smoothing_has_the_reference_values() {
-        for (n, expected) in [(1, 0.022_495), (4, 0.089_701), (10, 0.220_427), (50, 0.763_455), (100, 0.887_953), (1000, 0.9)] {
+        for (n, expected) in [
+            (1, 0.022_495),
+            (4, 0.089_701),
+            (10, 0.220_427),
+            (50, 0.763_455),
+            (100, 0.887_953),
+            (1000, 0.9),
+        ] {
             assert!((smoothing_weight(n) - expected).abs() < 1e-6, "{n}");
         }
         let smoothed = smooth(&[4.0, 3.0, 2.0, 1.0]);
-        for (value, expected) in smoothed.iter().zip([4.0, 3.089_701_2, 2.097_747_5, 1.098_469_3]) {
+        for (value, expected) in smoothed
+            .iter()
+            .zip([4.0, 3.089_701_2, 2.097_747_5, 1.098_469_3])
+        {
             assert!((value - expected).abs() < 1e-6);
         }
     }

@@ -25,7 +25,9 @@ impl EventSink {
     /// Opens the event file of a run for its attempt, from 1; a torn last line of an earlier one is cut away.
     pub fn open(run_dir: &RunDir, attempt: u32) -> Result<Self, EngineError> {
         let writer = EventWriter::open_attempt(run_dir.events(), attempt)?;
-        Ok(Self { writer: Arc::new(Mutex::new(writer)) })
+        Ok(Self {
+            writer: Arc::new(Mutex::new(writer)),
+        })
     }
 
     /// Returns the number of this attempt, from 1.
@@ -40,13 +42,20 @@ impl EventSink {
     }
 
     /// Appends a `stage` event.
-    pub fn stage(&self, phase: Phase, done: Option<u64>, total: Option<u64>) -> Result<(), EngineError> {
+    pub fn stage(
+        &self,
+        phase: Phase,
+        done: Option<u64>,
+        total: Option<u64>,
+    ) -> Result<(), EngineError> {
         self.emit(EventKind::stage(phase, done, total))
     }
 
     fn lock(&self) -> MutexGuard<'_, EventWriter> {
         // A thread that panicked while it held the lock left whole lines behind: the writer stays usable.
-        self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.writer
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -88,7 +97,12 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// Opens the log. `first_step` steps were done by earlier attempts; what was logged after them is
     /// dropped from the log, since it is done again (the event file keeps all of it).
-    pub(crate) fn open(run_dir: &RunDir, events: EventSink, history: Vec<Value>, first_step: u64) -> Result<Self, EngineError> {
+    pub(crate) fn open(
+        run_dir: &RunDir,
+        events: EventSink,
+        history: Vec<Value>,
+        first_step: u64,
+    ) -> Result<Self, EngineError> {
         let path = run_dir.trainer_log();
         keep_lines_up_to(&path, first_step)?;
         let trainer_log = OpenOptions::new()
@@ -144,7 +158,11 @@ impl Recorder {
     pub(crate) fn step(&mut self, numbers: &StepNumbers) -> Result<(), EngineError> {
         self.pending.0 += numbers.loss;
         self.pending.1 += 1;
-        let per_second = if numbers.seconds > 0.0 { numbers.num_tokens as f64 / numbers.seconds } else { 0.0 };
+        let per_second = if numbers.seconds > 0.0 {
+            numbers.num_tokens as f64 / numbers.seconds
+        } else {
+            0.0
+        };
         self.events.emit(EventKind::metric(
             numbers.step,
             Some(numbers.epoch),
@@ -162,7 +180,11 @@ impl Recorder {
     /// Writes a line of the log: the mean loss since the last line.
     pub(crate) fn log(&mut self, numbers: &StepNumbers) -> Result<(), EngineError> {
         let (sum, count) = std::mem::take(&mut self.pending);
-        let loss = if count == 0 { numbers.loss } else { sum / count as f64 };
+        let loss = if count == 0 {
+            numbers.loss
+        } else {
+            sum / count as f64
+        };
         let mut line = self.line(numbers);
         line.loss = Some(MetricValue(loss));
         line.lr = Some(numbers.learning_rate);
@@ -188,8 +210,17 @@ impl Recorder {
     }
 
     /// Writes event, line and history entry of an evaluation.
-    pub(crate) fn evaluation(&mut self, numbers: &StepNumbers, values: &[(String, f64)], seconds: f64) -> Result<(), EngineError> {
-        self.events.emit(EventKind::metric(numbers.step, Some(numbers.epoch), values.iter().cloned()))?;
+    pub(crate) fn evaluation(
+        &mut self,
+        numbers: &StepNumbers,
+        values: &[(String, f64)],
+        seconds: f64,
+    ) -> Result<(), EngineError> {
+        self.events.emit(EventKind::metric(
+            numbers.step,
+            Some(numbers.epoch),
+            values.iter().cloned(),
+        ))?;
         let mut entry = Map::new();
         entry.insert("epoch".into(), json!(numbers.epoch));
         for (name, value) in values {
@@ -199,13 +230,25 @@ impl Recorder {
         entry.insert("step".into(), json!(numbers.step));
         self.history.push(Value::Object(entry));
         let mut line = self.line(numbers);
-        line.eval_loss = values.iter().find(|(name, _)| name == "eval_loss").map(|(_, value)| MetricValue(*value));
-        tracing::info!(step = numbers.step, eval_loss = line.eval_loss.map(MetricValue::get), seconds, "evaluated");
+        line.eval_loss = values
+            .iter()
+            .find(|(name, _)| name == "eval_loss")
+            .map(|(_, value)| MetricValue(*value));
+        tracing::info!(
+            step = numbers.step,
+            eval_loss = line.eval_loss.map(MetricValue::get),
+            seconds,
+            "evaluated"
+        );
         self.append(&line)
     }
 
     /// Writes the closing line and history entry with the results.
-    pub(crate) fn results(&mut self, numbers: &StepNumbers, results: &Map<String, Value>) -> Result<(), EngineError> {
+    pub(crate) fn results(
+        &mut self,
+        numbers: &StepNumbers,
+        results: &Map<String, Value>,
+    ) -> Result<(), EngineError> {
         let mut entry = results.clone();
         entry.insert("step".into(), json!(numbers.step));
         self.history.push(Value::Object(entry));
@@ -230,30 +273,36 @@ impl Recorder {
         let mut text = serde_json::to_string(line).map_err(EngineError::json)?;
         text.push('\n');
         let whole = self.trainer_log.metadata().map(|file| file.len());
-        self.trainer_log.write_all(text.as_bytes()).map_err(|error| {
-            // A full disk may have taken a part of the line: what stands before it stays readable.
-            if let Ok(whole) = whole
-                && let Err(error) = self.trainer_log.set_len(whole)
-            {
-                tracing::warn!(%error, "cannot cut a torn line off trainer_log.jsonl");
-            }
-            EngineError::io("write", Path::new("trainer_log.jsonl"), error)
-        })
+        self.trainer_log
+            .write_all(text.as_bytes())
+            .map_err(|error| {
+                // A full disk may have taken a part of the line: what stands before it stays readable.
+                if let Ok(whole) = whole
+                    && let Err(error) = self.trainer_log.set_len(whole)
+                {
+                    tracing::warn!(%error, "cannot cut a torn line off trainer_log.jsonl");
+                }
+                EngineError::io("write", Path::new("trainer_log.jsonl"), error)
+            })
     }
 }
 
 /// Rewrites the log without the lines of later steps, and without a torn last one.
 fn keep_lines_up_to(path: &Path, step: u64) -> Result<(), EngineError> {
-    let Ok(file) = File::open(path) else { return Ok(()) };
+    let Ok(file) = File::open(path) else {
+        return Ok(());
+    };
     let fail = |error| EngineError::io("read", path, error);
     let mut kept = String::new();
     for line in BufReader::new(file).lines() {
         let line = line.map_err(fail)?;
-        let is_kept = serde_json::from_str::<TrainerLogLine>(&line).is_ok_and(|line| line.current_steps <= step);
+        let is_kept = serde_json::from_str::<TrainerLogLine>(&line)
+            .is_ok_and(|line| line.current_steps <= step);
         if is_kept {
             kept.push_str(&line);
             kept.push('\n');
         }
     }
-    run_protocol::exit::replace_file(path, kept.as_bytes()).map_err(|error| EngineError::io("write", path, error))
+    run_protocol::exit::replace_file(path, kept.as_bytes())
+        .map_err(|error| EngineError::io("write", path, error))
 }

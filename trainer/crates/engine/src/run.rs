@@ -65,8 +65,16 @@ pub fn run(
     if let Some(checkpoint) = &options.resume {
         strategy.load_optimizer(&checkpoint.join(OPTIMIZER_FILE))?;
     }
-    let mut trainer = assemble(config, run_dir, options, events, stop, strategy, prepared, tokenizer, resumed)?;
-    events.emit(EventKind::Started(Box::new(started(config, options, &trainer, num_trainable, num_parameters))))?;
+    let mut trainer = assemble(
+        config, run_dir, options, events, stop, strategy, prepared, tokenizer, resumed,
+    )?;
+    events.emit(EventKind::Started(Box::new(started(
+        config,
+        options,
+        &trainer,
+        num_trainable,
+        num_parameters,
+    ))))?;
     let first_step = trainer.progress.step;
     let outcome = trainer.run()?;
     finish(&mut trainer, outcome, first_step)?;
@@ -84,14 +92,20 @@ fn load(
         let weights = scope.spawn(|| Model::load(&folder, &load_options));
         let data = sft::prepare(config, options.source_date_epoch.as_deref(), events);
         let model = weights.join().map_err(|panic| {
-            let message = panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "no message".into());
+            let message = panic
+                .downcast_ref::<String>()
+                .cloned()
+                .unwrap_or_else(|| "no message".into());
             EngineError::Internal(format!("loading the model broke: {message}"))
         })?;
         Ok((model?, data?))
     })
 }
 
-#[expect(clippy::too_many_arguments, reason = "puts the parts of a run together, in one place")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "puts the parts of a run together, in one place"
+)]
 fn assemble<'a>(
     config: &'a RunConfig,
     run_dir: &'a RunDir,
@@ -107,7 +121,12 @@ fn assemble<'a>(
     let global_batch_size = global_batch_size(config);
     let seed = training.data_seed.unwrap_or(training.seed);
     let num_rows = prepared.train.len();
-    let order = RowOrder::new(num_rows, global_batch_size, seed, !config.data.disable_shuffling)?;
+    let order = RowOrder::new(
+        num_rows,
+        global_batch_size,
+        seed,
+        !config.data.disable_shuffling,
+    )?;
     let total_steps = order.total_steps(training.num_train_epochs, training.max_steps);
     let sampler = match &resumed {
         Some(progress) => Sampler::resume(order, progress.sampler)?,
@@ -116,8 +135,13 @@ fn assemble<'a>(
     if let Some(progress) = &resumed {
         warn_of_changes(config, progress, num_rows, global_batch_size);
     }
-    let history = options.resume.as_deref().map(read_history).unwrap_or_default();
-    let progress = resumed.unwrap_or_else(|| fresh_progress(config, num_rows, global_batch_size, &sampler));
+    let history = options
+        .resume
+        .as_deref()
+        .map(read_history)
+        .unwrap_or_default();
+    let progress =
+        resumed.unwrap_or_else(|| fresh_progress(config, num_rows, global_batch_size, &sampler));
     let mut recorder = Recorder::open(run_dir, events.clone(), history, progress.step)?;
     recorder.set_pending(progress.pending_loss);
     let (objective, eval_objective) = sft::objectives();
@@ -129,7 +153,11 @@ fn assemble<'a>(
         eval_objective: Box::new(eval_objective),
         train: prepared.train,
         eval: prepared.eval,
-        schedule: Schedule::new(shape(training.lr_scheduler_type), training.warmup(total_steps), total_steps),
+        schedule: Schedule::new(
+            shape(training.lr_scheduler_type),
+            training.warmup(total_steps),
+            total_steps,
+        ),
         total_steps,
         sampler,
         last_saved: options.resume.is_some().then_some(progress.step),
@@ -146,7 +174,12 @@ fn assemble<'a>(
     })
 }
 
-fn fresh_progress(config: &RunConfig, num_rows: usize, global_batch_size: usize, sampler: &Sampler) -> Progress {
+fn fresh_progress(
+    config: &RunConfig,
+    num_rows: usize,
+    global_batch_size: usize,
+    sampler: &Sampler,
+) -> Progress {
     Progress {
         format: Progress::format(),
         step: 0,
@@ -165,26 +198,51 @@ fn fresh_progress(config: &RunConfig, num_rows: usize, global_batch_size: usize,
 }
 
 /// A changed setting does not stop a resumed run, but it is no longer the run that it was.
-fn warn_of_changes(config: &RunConfig, progress: &Progress, num_rows: usize, global_batch_size: usize) {
+fn warn_of_changes(
+    config: &RunConfig,
+    progress: &Progress,
+    num_rows: usize,
+    global_batch_size: usize,
+) {
     let precision = config.training.precision().as_str();
     let changes = [
-        ("rows of the data", progress.num_rows.to_string(), num_rows.to_string()),
-        ("global batch size", progress.global_batch_size.to_string(), global_batch_size.to_string()),
-        ("seed", progress.seed.to_string(), config.training.seed.to_string()),
-        ("precision", progress.precision.clone(), precision.to_owned()),
+        (
+            "rows of the data",
+            progress.num_rows.to_string(),
+            num_rows.to_string(),
+        ),
+        (
+            "global batch size",
+            progress.global_batch_size.to_string(),
+            global_batch_size.to_string(),
+        ),
+        (
+            "seed",
+            progress.seed.to_string(),
+            config.training.seed.to_string(),
+        ),
+        (
+            "precision",
+            progress.precision.clone(),
+            precision.to_owned(),
+        ),
     ];
     for (what, before, now) in changes {
         if before != now {
-            tracing::warn!(before, now, "{what} changed since the checkpoint; the run goes on differently");
+            tracing::warn!(
+                before,
+                now,
+                "{what} changed since the checkpoint; the run goes on differently"
+            );
         }
     }
 }
 
 fn global_batch_size(config: &RunConfig) -> usize {
     let training = &config.training;
-    training
-        .global_batch_size
-        .unwrap_or(training.per_device_train_batch_size * training.gradient_accumulation_steps.max(1))
+    training.global_batch_size.unwrap_or(
+        training.per_device_train_batch_size * training.gradient_accumulation_steps.max(1),
+    )
 }
 
 fn optimizer_options(config: &RunConfig) -> OptimizerOptions {
@@ -211,8 +269,13 @@ fn shape(scheduler: LrScheduler) -> Shape {
         LrScheduler::Linear => Shape::Linear,
         LrScheduler::Cosine => Shape::Cosine,
         LrScheduler::CosineWithRestarts => Shape::CosineWithRestarts { cycles: 1.0 },
-        LrScheduler::CosineWithMinLr | LrScheduler::CosineWarmupWithMinLr => Shape::CosineWithMin { min: 0.1 },
-        LrScheduler::Polynomial => Shape::Polynomial { end: 0.0, power: 1.0 },
+        LrScheduler::CosineWithMinLr | LrScheduler::CosineWarmupWithMinLr => {
+            Shape::CosineWithMin { min: 0.1 }
+        }
+        LrScheduler::Polynomial => Shape::Polynomial {
+            end: 0.0,
+            power: 1.0,
+        },
         LrScheduler::InverseSqrt => Shape::InverseSqrt,
         LrScheduler::WarmupStableDecay => Shape::WarmupStableDecay,
     }
@@ -226,7 +289,8 @@ fn started(
     num_parameters: usize,
 ) -> Started {
     let mut notes = vec![
-        "attention: libtorch's scaled_dot_product_attention, each row by itself (no padding)".to_owned(),
+        "attention: libtorch's scaled_dot_product_attention, each row by itself (no padding)"
+            .to_owned(),
         format!("{} threads", options.num_threads),
     ];
     if !config.training.disable_gradient_checkpointing {
@@ -272,12 +336,23 @@ fn finish(trainer: &mut Trainer<'_>, outcome: Outcome, first_step: u64) -> Resul
         .collect();
     let step = trainer.progress.step;
     let is_stopped = outcome == Outcome::Stopped;
-    trainer.recorder.events().emit(EventKind::Finished(Finished { step, stopped: is_stopped, results: values }))?;
+    trainer
+        .recorder
+        .events()
+        .emit(EventKind::Finished(Finished {
+            step,
+            stopped: is_stopped,
+            results: values,
+        }))?;
     tracing::info!(step, is_stopped, seconds, "finished");
     Ok(())
 }
 
-fn write_outputs(trainer: &mut Trainer<'_>, first_step: u64, seconds: f64) -> Result<Map<String, Value>, EngineError> {
+fn write_outputs(
+    trainer: &mut Trainer<'_>,
+    first_step: u64,
+    seconds: f64,
+) -> Result<Map<String, Value>, EngineError> {
     let events = trainer.recorder.events().clone();
     let numbers = StepNumbers {
         step: trainer.progress.step,
@@ -289,13 +364,25 @@ fn write_outputs(trainer: &mut Trainer<'_>, first_step: u64, seconds: f64) -> Re
     let train = train_results(&trainer.progress, first_step, seconds, rows_per_step);
     trainer.recorder.results(&numbers, &train)?;
     events.stage(Phase::Exporting, None, None)?;
-    trainer.artifacts.export_model(trainer.strategy.model(), trainer.run_dir)?;
+    trainer
+        .artifacts
+        .export_model(trainer.strategy.model(), trainer.run_dir)?;
     let eval = final_evaluation(trainer, &numbers)?;
     write_results(trainer.run_dir, &train, eval.as_ref())?;
-    let state = trainer_state(trainer.config, &trainer.progress, trainer.total_steps, trainer.recorder.history());
+    let state = trainer_state(
+        trainer.config,
+        &trainer.progress,
+        trainer.total_steps,
+        trainer.recorder.history(),
+    );
     crate::checkpoint::write_json(&trainer.run_dir.trainer_state(), &state)?;
     if trainer.config.logging.plot_loss {
-        let name = trainer.config.logging.run_name.clone().unwrap_or_else(|| folder_name(trainer.run_dir.root()));
+        let name = trainer
+            .config
+            .logging
+            .run_name
+            .clone()
+            .unwrap_or_else(|| folder_name(trainer.run_dir.root()));
         write_loss_curve(trainer.run_dir, &name, trainer.recorder.history())?;
     }
     let mut all = train;
@@ -304,7 +391,8 @@ fn write_outputs(trainer: &mut Trainer<'_>, first_step: u64, seconds: f64) -> Re
 }
 
 fn folder_name(path: &Path) -> String {
-    path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    path.file_name()
+        .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 /// Returns the evaluation of the last step, running it where the loop did not.
@@ -312,13 +400,21 @@ fn final_evaluation(
     trainer: &mut Trainer<'_>,
     numbers: &StepNumbers,
 ) -> Result<Option<Map<String, Value>>, EngineError> {
-    if trainer.eval.is_empty() || trainer.config.evaluation.eval_strategy == run_protocol::EvalStrategy::No {
+    if trainer.eval.is_empty()
+        || trainer.config.evaluation.eval_strategy == run_protocol::EvalStrategy::No
+    {
         return Ok(None);
     }
-    if trainer.last_evaluation.as_ref().is_none_or(|(step, _)| *step != numbers.step) {
+    if trainer
+        .last_evaluation
+        .as_ref()
+        .is_none_or(|(step, _)| *step != numbers.step)
+    {
         trainer.evaluate(numbers)?;
     }
-    let Some((step, evaluation)) = &trainer.last_evaluation else { return Ok(None) };
+    let Some((step, evaluation)) = &trainer.last_evaluation else {
+        return Ok(None);
+    };
     if *step != numbers.step {
         return Ok(None);
     }

@@ -51,7 +51,11 @@ pub struct Schedule {
 impl Schedule {
     /// Makes a schedule of `num_steps` steps of which the first `num_warmup_steps` warm up.
     pub fn new(shape: Shape, num_warmup_steps: u64, num_steps: u64) -> Self {
-        Self { shape, num_warmup_steps, num_steps }
+        Self {
+            shape,
+            num_warmup_steps,
+            num_steps,
+        }
     }
 
     /// Returns the number of warm-up steps that a ratio of all steps stands for; a count beats a ratio.
@@ -59,7 +63,11 @@ impl Schedule {
         if count > 0 {
             return count;
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a ratio of a step count is a step count")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a ratio of a step count is a step count"
+        )]
         let steps = (num_steps as f64 * ratio).ceil() as u64;
         steps
     }
@@ -96,13 +104,19 @@ impl Schedule {
                 }
             }
             Shape::InverseSqrt => {
-                let timescale = if self.num_warmup_steps == 0 { 10_000.0 } else { warmup };
+                let timescale = if self.num_warmup_steps == 0 {
+                    10_000.0
+                } else {
+                    warmup
+                };
                 let shift = timescale - warmup;
                 1.0 / ((s + shift) / timescale).sqrt()
             }
             Shape::WarmupStableDecay => {
                 let num_stable = (self.num_steps.saturating_sub(self.num_warmup_steps)) / 3;
-                let num_decay = self.num_steps.saturating_sub(self.num_warmup_steps + num_stable);
+                let num_decay = self
+                    .num_steps
+                    .saturating_sub(self.num_warmup_steps + num_stable);
                 let decay_from = self.num_warmup_steps + num_stable;
                 if step < decay_from {
                     1.0
@@ -132,8 +146,20 @@ mod tests {
     #[test]
     fn cosine_has_the_reference_values() {
         let schedule = Schedule::new(Shape::Cosine, 10, 100);
-        for (step, expected) in [(0, 0.0), (1, 0.1), (5, 0.5), (10, 1.0), (55, 0.5), (99, 0.000_305), (100, 0.0)] {
-            assert!(close(schedule.factor(step), expected), "step {step}: {}", schedule.factor(step));
+        for (step, expected) in [
+            (0, 0.0),
+            (1, 0.1),
+            (5, 0.5),
+            (10, 1.0),
+            (55, 0.5),
+            (99, 0.000_305),
+            (100, 0.0),
+        ] {
+            assert!(
+                close(schedule.factor(step), expected),
+                "step {step}: {}",
+                schedule.factor(step)
+            );
         }
     }
 
@@ -156,15 +182,33 @@ mod tests {
     #[test]
     fn the_other_shapes_follow_their_formulas() {
         let min = Schedule::new(Shape::CosineWithMin { min: 0.1 }, 0, 10);
-        assert!(close(min.factor(0), 1.0) && close(min.factor(5), 0.55) && close(min.factor(10), 0.1));
+        assert!(
+            close(min.factor(0), 1.0) && close(min.factor(5), 0.55) && close(min.factor(10), 0.1)
+        );
         let restarts = Schedule::new(Shape::CosineWithRestarts { cycles: 2.0 }, 0, 8);
-        assert!(close(restarts.factor(4), 1.0) && close(restarts.factor(2), 0.5) && close(restarts.factor(8), 0.0));
-        let polynomial = Schedule::new(Shape::Polynomial { end: 0.01, power: 1.0 }, 0, 10);
+        assert!(
+            close(restarts.factor(4), 1.0)
+                && close(restarts.factor(2), 0.5)
+                && close(restarts.factor(8), 0.0)
+        );
+        let polynomial = Schedule::new(
+            Shape::Polynomial {
+                end: 0.01,
+                power: 1.0,
+            },
+            0,
+            10,
+        );
         assert!(close(polynomial.factor(5), 0.505));
         let sqrt = Schedule::new(Shape::InverseSqrt, 4, 100);
         assert!(close(sqrt.factor(16), 0.5) && close(sqrt.factor(4), 1.0));
         let wsd = Schedule::new(Shape::WarmupStableDecay, 1, 10);
-        assert!(close(wsd.factor(3), 1.0) && close(wsd.factor(4), 1.0) && close(wsd.factor(7), 0.5) && close(wsd.factor(10), 0.0));
+        assert!(
+            close(wsd.factor(3), 1.0)
+                && close(wsd.factor(4), 1.0)
+                && close(wsd.factor(7), 0.5)
+                && close(wsd.factor(10), 0.0)
+        );
     }
 
     #[test]

@@ -27,7 +27,9 @@ pub struct UsageMeter {
 impl UsageMeter {
     /// Makes a meter whose first rate covers the time since this call.
     pub fn new() -> Self {
-        Self { last: cpu_seconds().map(|cpu| (Instant::now(), cpu)) }
+        Self {
+            last: cpu_seconds().map(|cpu| (Instant::now(), cpu)),
+        }
     }
 
     /// Reads the usage, or `None` where the system does not tell it.
@@ -37,10 +39,19 @@ impl UsageMeter {
         let now = Instant::now();
         let cpu_cores = self.last.map_or(0.0, |(then, cpu)| {
             let elapsed = now.duration_since(then).as_secs_f64();
-            if elapsed > 0.0 { (cpu_seconds - cpu) / elapsed } else { 0.0 }
+            if elapsed > 0.0 {
+                (cpu_seconds - cpu) / elapsed
+            } else {
+                0.0
+            }
         });
         self.last = Some((now, cpu_seconds));
-        Some(Usage { rss_bytes, peak_rss_bytes, cpu_cores, cpu_seconds })
+        Some(Usage {
+            rss_bytes,
+            peak_rss_bytes,
+            cpu_cores,
+            cpu_seconds,
+        })
     }
 }
 
@@ -55,7 +66,12 @@ fn memory() -> Option<(u64, u64)> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+        line.trim()
+            .strip_suffix("kB")?
+            .trim()
+            .parse::<u64>()
+            .ok()
+            .map(|kib| kib * 1024)
     };
     Some((field("VmRSS:")?, field("VmHWM:")?))
 }

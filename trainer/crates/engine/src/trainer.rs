@@ -70,10 +70,14 @@ pub(crate) struct Trainer<'a> {
 impl Trainer<'_> {
     /// Runs the remaining steps.
     pub(crate) fn run(&mut self) -> Result<Outcome, EngineError> {
-        self.recorder.start(self.total_steps, self.progress.num_input_tokens_seen);
+        self.recorder
+            .start(self.total_steps, self.progress.num_input_tokens_seen);
         self.stage_training()?;
         if self.config.evaluation.eval_on_start && self.progress.step == 0 {
-            let numbers = StepNumbers { step: 0, ..StepNumbers::default() };
+            let numbers = StepNumbers {
+                step: 0,
+                ..StepNumbers::default()
+            };
             self.evaluate(&numbers)?;
         }
         while self.progress.step < self.total_steps {
@@ -103,16 +107,23 @@ impl Trainer<'_> {
         self.monitor.set_step(step);
         let batches = self.next_batches()?;
         let num_tokens: i64 = batches.iter().map(MicroBatch::num_tokens).sum();
-        let sums = self.strategy.accumulate(step, &batches, self.objective.as_ref())?;
-        let grad_norm = self.strategy.clip_grad_norm(self.config.training.max_grad_norm)?;
+        let sums = self
+            .strategy
+            .accumulate(step, &batches, self.objective.as_ref())?;
+        let grad_norm = self
+            .strategy
+            .clip_grad_norm(self.config.training.max_grad_norm)?;
         let learning_rate = self.config.training.learning_rate * self.schedule.factor(step - 1);
         let loss = self.finish_step(step, sums, grad_norm, learning_rate)?;
         let num_tokens = u64::try_from(num_tokens).unwrap_or(0);
         let seconds = started.elapsed().as_secs_f64();
         self.progress.step = step;
         self.progress.sampler = self.sampler.state();
-        self.progress.epoch =
-            self.sampler.order().epoch_after(step, self.config.training.per_device_train_batch_size, 1);
+        self.progress.epoch = self.sampler.order().epoch_after(
+            step,
+            self.config.training.per_device_train_batch_size,
+            1,
+        );
         self.progress.num_input_tokens_seen += num_tokens;
         self.progress.seconds += seconds;
         if loss.is_finite() {
@@ -151,7 +162,12 @@ impl Trainer<'_> {
     ) -> Result<f64, EngineError> {
         if sums.weight <= 0.0 {
             self.strategy.skip();
-            self.alert(step, "no_labels", "no row of this step has a label; the step changed nothing".into(), None)?;
+            self.alert(
+                step,
+                "no_labels",
+                "no row of this step has a label; the step changed nothing".into(),
+                None,
+            )?;
             return Ok(0.0);
         }
         let loss = sums.mean();
@@ -160,20 +176,40 @@ impl Trainer<'_> {
             self.strategy.update(&rates)?;
         } else {
             self.strategy.skip();
-            let what = if loss.is_finite() { ("non_finite_grad_norm", grad_norm) } else { ("non_finite_loss", loss) };
+            let what = if loss.is_finite() {
+                ("non_finite_grad_norm", grad_norm)
+            } else {
+                ("non_finite_loss", loss)
+            };
             self.alert(
                 step,
                 what.0,
-                format!("step {step} gave {} = {}; the weights were left as they were", &what.0[11..], what.1),
+                format!(
+                    "step {step} gave {} = {}; the weights were left as they were",
+                    &what.0[11..],
+                    what.1
+                ),
                 Some("lower `learning_rate`, or look for damaged rows in the data".into()),
             )?;
         }
         Ok(loss)
     }
 
-    fn alert(&self, step: u64, code: &str, message: String, hint: Option<String>) -> Result<(), EngineError> {
+    fn alert(
+        &self,
+        step: u64,
+        code: &str,
+        message: String,
+        hint: Option<String>,
+    ) -> Result<(), EngineError> {
         tracing::warn!(step, code, "{message}");
-        let alert = Alert { level: Level::Warn, code: code.to_owned(), message, hint, step: Some(step) };
+        let alert = Alert {
+            level: Level::Warn,
+            code: code.to_owned(),
+            message,
+            hint,
+            step: Some(step),
+        };
         self.recorder.events().emit(EventKind::Alert(alert))
     }
 
@@ -183,16 +219,20 @@ impl Trainer<'_> {
 
     fn is_due_for_log(&self, step: u64) -> bool {
         let logging = &self.config.logging;
-        step.is_multiple_of(logging.logging_steps.max(1)) || (logging.logging_first_step && step == 1)
+        step.is_multiple_of(logging.logging_steps.max(1))
+            || (logging.logging_first_step && step == 1)
     }
 
     fn is_due_for_evaluation(&self, step: u64, is_epoch_end: bool) -> bool {
         let evaluation = &self.config.evaluation;
         match evaluation.eval_strategy {
             EvalStrategy::No => false,
-            EvalStrategy::Steps => {
-                step.is_multiple_of(evaluation.eval_steps.unwrap_or(self.config.logging.logging_steps).max(1))
-            }
+            EvalStrategy::Steps => step.is_multiple_of(
+                evaluation
+                    .eval_steps
+                    .unwrap_or(self.config.logging.logging_steps)
+                    .max(1),
+            ),
             EvalStrategy::Epoch => is_epoch_end,
         }
     }
@@ -201,7 +241,9 @@ impl Trainer<'_> {
         let saving = &self.config.checkpoint;
         match saving.save_strategy {
             SaveStrategy::No | SaveStrategy::Best => false,
-            SaveStrategy::Steps => step.is_multiple_of(saving.save_steps.max(1)) || step == self.total_steps,
+            SaveStrategy::Steps => {
+                step.is_multiple_of(saving.save_steps.max(1)) || step == self.total_steps
+            }
             SaveStrategy::Epoch => is_epoch_end,
         }
     }
@@ -221,14 +263,19 @@ impl Trainer<'_> {
             &self.stop,
         )?;
         if let Some(found) = found {
-            self.recorder.evaluation(numbers, &found.values, found.seconds)?;
+            self.recorder
+                .evaluation(numbers, &found.values, found.seconds)?;
             self.last_evaluation = Some((numbers.step, found));
         }
         self.stage_training()
     }
 
     fn stage_training(&self) -> Result<(), EngineError> {
-        self.recorder.events().stage(Phase::Training, Some(self.progress.step), Some(self.total_steps))
+        self.recorder.events().stage(
+            Phase::Training,
+            Some(self.progress.step),
+            Some(self.total_steps),
+        )
     }
 
     /// Saves what the run needs to go on, then says that it was stopped.
@@ -246,9 +293,16 @@ impl Trainer<'_> {
         let started = Instant::now();
         let events = self.recorder.events().clone();
         events.stage(Phase::Saving, None, None)?;
-        let state = trainer_state(self.config, &self.progress, self.total_steps, self.recorder.history());
+        let state = trainer_state(
+            self.config,
+            &self.progress,
+            self.total_steps,
+            self.recorder.history(),
+        );
         let (folder, size_bytes) =
-            checkpoint::save(self.run_dir, &self.progress, &state, |folder| self.write_tensors(folder))?;
+            checkpoint::save(self.run_dir, &self.progress, &state, |folder| {
+                self.write_tensors(folder)
+            })?;
         self.last_saved = Some(step);
         events.emit(EventKind::Checkpoint(CheckpointSaved {
             step,
@@ -256,12 +310,18 @@ impl Trainer<'_> {
             size_bytes: Some(size_bytes),
         }))?;
         checkpoint::rotate(self.run_dir, self.config.checkpoint.save_total_limit)?;
-        tracing::info!(step, size_bytes, seconds = started.elapsed().as_secs_f64(), "saved a checkpoint");
+        tracing::info!(
+            step,
+            size_bytes,
+            seconds = started.elapsed().as_secs_f64(),
+            "saved a checkpoint"
+        );
         self.stage_training()
     }
 
     fn write_tensors(&self, folder: &Path) -> Result<(), EngineError> {
-        self.artifacts.write_model(self.strategy.model(), folder, None)?;
+        self.artifacts
+            .write_model(self.strategy.model(), folder, None)?;
         if !self.config.checkpoint.save_only_model {
             self.strategy.save_optimizer(&folder.join(OPTIMIZER_FILE))?;
         }

@@ -3,7 +3,8 @@
 use run_protocol::RunConfig;
 use run_protocol::events::{Alert, EventKind, Level, Phase};
 use trainer_data::{
-    ExampleOptions, PrepareOptions, PrepareReport, Prepared, Progress, TemplateOptions, Tokenizer, prepare_sft, today,
+    ExampleOptions, PrepareOptions, PrepareReport, Prepared, Progress, TemplateOptions, Tokenizer,
+    prepare_sft, today,
 };
 use trainer_parallel::CrossEntropy;
 
@@ -16,7 +17,10 @@ pub(crate) fn objectives() -> (CrossEntropy, CrossEntropy) {
 }
 
 /// Returns what the data crate needs of the configuration.
-pub(crate) fn prepare_options(config: &RunConfig, source_date_epoch: Option<&str>) -> Result<PrepareOptions, EngineError> {
+pub(crate) fn prepare_options(
+    config: &RunConfig,
+    source_date_epoch: Option<&str>,
+) -> Result<PrepareOptions, EngineError> {
     let data = &config.data;
     Ok(PrepareOptions {
         dataset_dir: data.dataset_dir.clone(),
@@ -52,13 +56,21 @@ pub(crate) fn prepare(
     let prepared = prepare_sft(&options, &mut tokenizer, &|progress: Progress| {
         if throttle.passes(progress.done == progress.total) {
             // Progress is a courtesy; a full disk shows itself at the next event that matters.
-            if let Err(error) = events.stage(Phase::Tokenizing, Some(progress.done as u64), Some(progress.total as u64)) {
+            if let Err(error) = events.stage(
+                Phase::Tokenizing,
+                Some(progress.done as u64),
+                Some(progress.total as u64),
+            ) {
                 tracing::warn!(%error, "cannot write the progress");
             }
         }
     })?;
     report(&prepared, events)?;
-    if prepared.train.iter().all(|example| example.num_valid_tokens() == 0) {
+    if prepared
+        .train
+        .iter()
+        .all(|example| example.num_valid_tokens() == 0)
+    {
         return Err(EngineError::NoLabels);
     }
     Ok((prepared, tokenizer))
@@ -66,7 +78,13 @@ pub(crate) fn prepare(
 
 /// Tells what happened to the rows on the way.
 fn report(prepared: &Prepared, events: &EventSink) -> Result<(), EngineError> {
-    let PrepareReport { num_read, num_truncated, dropped, added_tokens, warnings } = &prepared.report;
+    let PrepareReport {
+        num_read,
+        num_truncated,
+        dropped,
+        added_tokens,
+        warnings,
+    } = &prepared.report;
     tracing::info!(
         num_read,
         num_truncated,
@@ -77,11 +95,20 @@ fn report(prepared: &Prepared, events: &EventSink) -> Result<(), EngineError> {
     );
     let left_out = dropped.iter().map(|rows| {
         let (dataset, row) = &rows.first;
-        format!("{} rows were left out ({}), the first is row {row} of `{dataset}`", rows.count, rows.reason)
+        format!(
+            "{} rows were left out ({}), the first is row {row} of `{dataset}`",
+            rows.count, rows.reason
+        )
     });
     for message in left_out.chain(warnings.iter().cloned()) {
         tracing::warn!("{message}");
-        let alert = Alert { level: Level::Warn, code: "data".into(), message, hint: None, step: None };
+        let alert = Alert {
+            level: Level::Warn,
+            code: "data".into(),
+            message,
+            hint: None,
+            step: None,
+        };
         events.emit(EventKind::Alert(alert))?;
     }
     Ok(())
@@ -95,7 +122,9 @@ struct Throttle {
 
 impl Throttle {
     fn passes(&self, is_last: bool) -> bool {
-        let Ok(mut last) = self.last.lock() else { return false };
+        let Ok(mut last) = self.last.lock() else {
+            return false;
+        };
         let is_due = last.is_none_or(|last| last.elapsed().as_millis() >= 500);
         if is_due || is_last {
             *last = Some(std::time::Instant::now());

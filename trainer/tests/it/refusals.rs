@@ -1,0 +1,149 @@
+//! Bad input: each ends with its code, a message that names the thing, and a hint.
+
+use std::fs;
+
+use crate::support::{Lab, assert_ended, copy_model, exit, model};
+
+#[test]
+fn faults_of_the_configuration_come_all_at_once() {
+    let lab = Lab::new();
+    lab.config("finetuning_type: lora\nlora_rnk: 4\nlearning_rate: fast\nbf16: true\nfp16: true");
+    assert_ended(
+        &lab.train(&[]),
+        10,
+        &["lora_rnk", "lora_rank", "learning_rate", "fast"],
+    );
+    assert!(!lab.run_dir().root().exists());
+    let missing = lab.command().args(["train", "none.yaml"]).output().unwrap();
+    assert_ended(&missing, 10, &["none.yaml", "hint"]);
+}
+
+#[test]
+fn refusal_under_the_board_is_written_into_its_folder() {
+    let lab = Lab::new();
+    lab.config("finetuning_type: lora\nlora_rnk: 4");
+    fs::create_dir_all(lab.path().join("run/logs")).unwrap();
+    assert_ended(&lab.train(&["--run-dir", "run"]), 10, &["lora_rnk"]);
+    let record = exit(&run_protocol::RunDir::new(lab.path().join("run")));
+    assert_eq!(record.class, "bad_config");
+    assert!(record.message.unwrap().contains("lora_rank"));
+}
+
+#[test]
+fn bad_data_is_named_with_its_place() {
+    let cases = [
+        (
+            "[{\"instruction\": \"a\", \"output\": \"b\"},]",
+            vec!["rows.json:1:"],
+        ),
+        ("[{\"instruction\": \"a\"}]", vec!["output"]),
+        ("", vec!["rows.json"]),
+        ("[]", vec!["rows"]),
+    ];
+    for (text, words) in cases {
+        let lab = Lab::new();
+        lab.config("finetuning_type: lora");
+        lab.write("data/rows.json", text);
+        assert_ended(&lab.train(&[]), 11, &words);
+        let record = exit(&lab.run_dir());
+        assert_eq!(record.class, "bad_data", "{text}");
+        assert!(record.message.is_some());
+    }
+}
+
+#[test]
+fn data_whose_labels_are_all_cut_away_is_refused() {
+    let lab = Lab::new();
+    lab.config("finetuning_type: lora");
+    let rows = serde_json::json!([{"instruction": "word ".repeat(600), "output": ""}]);
+    lab.write("data/rows.json", &rows.to_string());
+    let output = lab.train(&["cutoff_len=4"]);
+    assert_eq!(
+        output.status.code(),
+        Some(11),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn bad_models_are_refused_with_what_to_do() {
+    type Damage = fn(&std::path::Path);
+    let cases: [(Damage, &[&str]); 7] = [
+        (
+            |folder| fs::remove_file(folder.join("config.json")).unwrap(),
+            &["config.json", "hint"],
+        ),
+        (
+            |folder| fs::remove_file(folder.join("model.safetensors")).unwrap(),
+            &["safetensors", "hint"],
+        ),
+        (
+            |folder| {
+                fs::remove_file(folder.join("model.safetensors")).unwrap();
+                fs::write(folder.join("pytorch_model.bin"), b"PK").unwrap();
+            },
+            &["pickle", "safe_serialization"],
+        ),
+        (
+            |folder| {
+                let path = folder.join("model.safetensors");
+                let bytes = fs::read(&path).unwrap();
+                fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+            },
+            &["model.safetensors", "hint"],
+        ),
+        (
+            |folder| fs::write(folder.join("model.safetensors"), u64::MAX.to_le_bytes()).unwrap(),
+            &["header"],
+        ),
+        (
+            |folder| {
+                edit_config(
+                    folder,
+                    "\"model_type\"",
+                    "\"model_type\": \"gpt9\", \"was\"",
+                )
+            },
+            &["gpt9", "supported are"],
+        ),
+        (
+            |folder| {
+                edit_config(
+                    folder,
+                    "\"hidden_size\"",
+                    "\"auto_map\": {}, \"hidden_size\"",
+                )
+            },
+            &["code of its own"],
+        ),
+    ];
+    for (damage, words) in cases {
+        let lab = Lab::new();
+        lab.config("finetuning_type: lora");
+        let folder = lab.path().join("model");
+        copy_model("tiny-qwen2", &folder);
+        damage(&folder);
+        assert_ended(&lab.train(&["model_name_or_path=model"]), 12, words);
+        assert_eq!(exit(&lab.run_dir()).class, "bad_model");
+    }
+}
+
+#[test]
+fn wrong_shapes_are_named() {
+    let lab = Lab::new();
+    lab.config("finetuning_type: lora");
+    let folder = lab.path().join("model");
+    copy_model("tiny-qwen2", &folder);
+    let other = fs::read(model("tiny-llama3").join("model.safetensors")).unwrap();
+    fs::write(folder.join("model.safetensors"), other).unwrap();
+    let output = lab.train(&["model_name_or_path=model"]);
+    assert_ended(&output, 12, &["model."]);
+}
+
+fn edit_config(folder: &std::path::Path, from: &str, to: &str) {
+    let path = folder.join("config.json");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from));
+    fs::write(path, text.replacen(from, to, 1)).unwrap();
+}

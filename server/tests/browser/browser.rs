@@ -188,8 +188,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        drop(self.process.kill());
+        drop(self.process.wait());
     }
 }
 

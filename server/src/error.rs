@@ -5,17 +5,15 @@
 //! answers by its status alone (405, 413, 408) is given the same shape there. The cause of a 5xx
 //! goes to the log, its request id to the reader.
 
-use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::middleware::Next;
-use axum::response::{Html, IntoResponse, Response};
+mod problem;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use board_store::StoreError;
 use board_supervisor::SupervisorError;
-use run_protocol::{ConfigError, ConfigErrors};
-use serde::Serialize;
-use utoipa::ToSchema;
+use run_protocol::ConfigErrors;
 
-use crate::telemetry::RequestId;
+pub use problem::{FieldProblem, Problem, render};
 
 /// Why a request was not served.
 #[derive(Debug, thiserror::Error)]
@@ -142,56 +140,6 @@ fn count_refused(count: usize) -> String {
     }
 }
 
-/// One refused value.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct FieldProblem {
-    /// The config key.
-    pub field: String,
-    /// The value as it was given.
-    pub value: Option<String>,
-    /// Why it was refused.
-    pub reason: String,
-    /// What would be accepted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
-    /// Stable name of the fault.
-    pub code: String,
-    /// Other keys that take part in the fault.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub related: Vec<String>,
-    /// Line in the YAML, where there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub line: Option<usize>,
-    /// Column in the YAML, where there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub column: Option<usize>,
-}
-
-/// A failed request, in the shape of RFC 9457.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct Problem {
-    /// Always `about:blank`: `code` tells faults apart.
-    #[serde(rename = "type")]
-    pub kind: &'static str,
-    /// The phrase of the status.
-    pub title: String,
-    /// The HTTP status.
-    pub status: u16,
-    /// What went wrong, in a sentence.
-    pub detail: String,
-    /// Stable name of the fault; part of the contract.
-    pub code: String,
-    /// What the caller can do.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
-    /// Every refused value at once.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub fields: Vec<FieldProblem>,
-    /// Id under which the cause stands in the log (5xx only).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<String>,
-}
-
 impl Error {
     /// Returns the HTTP status.
     pub fn status(&self) -> StatusCode {
@@ -273,40 +221,6 @@ impl Error {
     }
 }
 
-impl Problem {
-    fn of_status(status: StatusCode, code: String, detail: String) -> Self {
-        Self {
-            kind: "about:blank",
-            title: status.canonical_reason().unwrap_or("Error").to_owned(),
-            status: status.as_u16(),
-            detail,
-            code,
-            hint: None,
-            fields: Vec::new(),
-            request_id: None,
-        }
-    }
-
-    /// Returns the problem of a status that a layer answered without a word.
-    fn of_bare(status: StatusCode) -> Self {
-        let (code, detail) = match status {
-            StatusCode::METHOD_NOT_ALLOWED => (
-                "method_not_allowed",
-                "this address does not answer that method",
-            ),
-            StatusCode::PAYLOAD_TOO_LARGE => (
-                "body_too_large",
-                "the body is larger than this address takes",
-            ),
-            StatusCode::REQUEST_TIMEOUT => ("timeout", "the request took too long"),
-            StatusCode::NOT_FOUND => ("not_found", "there is nothing at this address"),
-            s if s.is_server_error() => ("internal", "something failed on the board's side"),
-            _ => ("bad_request", "the request could not be read"),
-        };
-        Self::of_status(status, code.into(), detail.into())
-    }
-}
-
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         match &self {
@@ -380,78 +294,4 @@ impl From<ConfigErrors> for Error {
     fn from(errors: ConfigErrors) -> Self {
         Self::Invalid(errors.into_iter().map(FieldProblem::from).collect())
     }
-}
-
-impl From<ConfigError> for FieldProblem {
-    fn from(error: ConfigError) -> Self {
-        Self {
-            field: error.field,
-            value: error.value,
-            reason: error.reason,
-            hint: error.hint,
-            code: error.code.as_str().to_owned(),
-            related: error.related,
-            line: error.line,
-            column: error.column,
-        }
-    }
-}
-
-/// Writes every failure in the form that its reader understands.
-pub async fn render(request: Request, next: Next) -> Response {
-    let is_head = request.method() == Method::HEAD;
-    let is_api = is_api_path(request.uri().path());
-    let id = request.extensions().get::<RequestId>().cloned();
-    let headers = request.headers().clone();
-    let response = next.run(request).await;
-    let status = response.status();
-    if !status.is_client_error() && !status.is_server_error() {
-        return response;
-    }
-    let given = response.extensions().get::<Problem>().cloned();
-    if given.is_none()
-        && response
-            .headers()
-            .get(header::CONTENT_TYPE)
-            .is_some_and(is_html)
-    {
-        return response; // a form that was refused, already a page
-    }
-    let mut problem = given.unwrap_or_else(|| Problem::of_bare(status));
-    if status.is_server_error() {
-        problem.request_id = id.map(|RequestId(id)| id);
-    }
-    let mut answer = if is_api || !wants_html(&headers) {
-        let body = if is_head {
-            String::new()
-        } else {
-            serde_json::to_string(&problem).unwrap_or_default()
-        };
-        ([(header::CONTENT_TYPE, "application/problem+json")], body).into_response()
-    } else {
-        Html(crate::pages::error_page(&problem, &headers)).into_response()
-    };
-    *answer.status_mut() = status;
-    for name in [header::ALLOW, header::RETRY_AFTER] {
-        if let Some(value) = response.headers().get(&name) {
-            answer.headers_mut().insert(name, value.clone());
-        }
-    }
-    answer
-}
-
-fn is_api_path(path: &str) -> bool {
-    path.starts_with("/api/") || matches!(path, "/api" | "/openapi.json" | "/healthz" | "/readyz")
-}
-
-fn is_html(value: &HeaderValue) -> bool {
-    value.as_bytes().starts_with(b"text/html")
-}
-
-fn wants_html(headers: &HeaderMap) -> bool {
-    headers.contains_key("hx-request")
-        || headers
-            .get(header::ACCEPT)
-            .and_then(|v| v.to_str().ok())
-            .is_some_and(|v| v.contains("text/html"))
 }

@@ -76,9 +76,8 @@ impl Lang {
     /// Returns the plural form that `count` takes.
     const fn plural(self, count: u64) -> Plural {
         match self {
-            Self::Zh => Plural::Other,
             Self::En if count == 1 => Plural::One,
-            Self::En => Plural::Other,
+            Self::En | Self::Zh => Plural::Other,
             Self::Ru => match (count % 10, count % 100) {
                 (_, 11..=14) => Plural::Many,
                 (1, _) => Plural::One,
@@ -120,7 +119,12 @@ impl Text {
     fn form(&self, plural: Plural) -> &str {
         match self {
             Self::Plain(text) => text,
-            Self::Counted { one, few, many, other } => match plural {
+            Self::Counted {
+                one,
+                few,
+                many,
+                other,
+            } => match plural {
                 Plural::One => one.as_deref(),
                 Plural::Few => few.as_deref(),
                 Plural::Many => many.as_deref(),
@@ -138,7 +142,8 @@ static ZH: LazyLock<Catalogue> = LazyLock::new(|| parse(include_str!("../locales
 static RU: LazyLock<Catalogue> = LazyLock::new(|| parse(include_str!("../locales/ru.json")));
 
 fn parse(text: &str) -> Catalogue {
-    serde_json::from_str(text).expect("the catalogues are part of the program and a test parses them")
+    serde_json::from_str(text)
+        .expect("the catalogues are part of the program and a test parses them")
 }
 
 /// Looks texts up in one language.
@@ -165,12 +170,15 @@ impl Tr {
 
     /// Returns the text of a key, if the catalogue has it.
     pub fn find(self, key: impl AsRef<str>) -> Option<&'static str> {
-        self.catalogue().get(key.as_ref()).map(|text| text.form(Plural::Other))
+        self.catalogue()
+            .get(key.as_ref())
+            .map(|text| text.form(Plural::Other))
     }
 
     /// Returns the text of a key. A key without a text shows itself; a test keeps that from happening.
     pub fn s(self, key: impl AsRef<str>) -> String {
-        self.find(key.as_ref()).map_or_else(|| key.as_ref().to_owned(), str::to_owned)
+        self.find(key.as_ref())
+            .map_or_else(|| key.as_ref().to_owned(), str::to_owned)
     }
 
     /// Returns a text with one value in place of `{0}`.
@@ -184,14 +192,23 @@ impl Tr {
     }
 
     /// Returns a text with three values in place of `{0}`, `{1}` and `{2}`.
-    pub fn f3(self, key: impl AsRef<str>, a: impl Display, b: impl Display, c: impl Display) -> String {
+    pub fn f3(
+        self,
+        key: impl AsRef<str>,
+        a: impl Display,
+        b: impl Display,
+        c: impl Display,
+    ) -> String {
         fill(&self.s(key), &[&a, &b, &c])
     }
 
     /// Returns a counted text, the count in place of `{0}`.
     pub fn n(self, key: impl AsRef<str>, count: impl Count) -> String {
         let count = count.to_count();
-        let form = self.catalogue().get(key.as_ref()).map_or(key.as_ref(), |text| text.form(self.lang.plural(count)));
+        let form = self
+            .catalogue()
+            .get(key.as_ref())
+            .map_or(key.as_ref(), |text| text.form(self.lang.plural(count)));
         fill(form, &[&self.count(count)])
     }
 
@@ -241,7 +258,9 @@ fn fill(text: &str, values: &[&dyn Display]) -> String {
     while let Some(open) = rest.find('{') {
         let (before, after) = rest.split_at(open);
         filled.push_str(before);
-        let place = after.get(1..2).and_then(|digit| digit.parse::<usize>().ok());
+        let place = after
+            .get(1..2)
+            .and_then(|digit| digit.parse::<usize>().ok());
         match place.and_then(|index| values.get(index)) {
             Some(value) if after[2..].starts_with('}') => {
                 let _ = write!(filled, "{value}");
@@ -274,10 +293,19 @@ mod tests {
 
     #[test]
     fn every_language_has_the_same_placeholders() {
-        let places = |text: &Text| (0..4).map(|i| text.form(Plural::Other).contains(&format!("{{{i}}}"))).collect::<Vec<_>>();
+        let places = |text: &Text| {
+            (0..4)
+                .map(|i| text.form(Plural::Other).contains(&format!("{{{i}}}")))
+                .collect::<Vec<_>>()
+        };
         for (key, text) in Tr::new(Lang::En).catalogue() {
             for lang in [Lang::Zh, Lang::Ru] {
-                assert_eq!(places(text), places(&Tr::new(lang).catalogue()[key]), "{key} in {}", lang.tag());
+                assert_eq!(
+                    places(text),
+                    places(&Tr::new(lang).catalogue()[key]),
+                    "{key} in {}",
+                    lang.tag()
+                );
             }
         }
     }
@@ -305,7 +333,10 @@ mod tests {
 
     #[test]
     fn the_heaviest_known_language_wins() {
-        assert_eq!(Lang::from_accept("fr-FR, ru;q=0.8, zh-CN;q=0.9"), Some(Lang::Zh));
+        assert_eq!(
+            Lang::from_accept("fr-FR, ru;q=0.8, zh-CN;q=0.9"),
+            Some(Lang::Zh)
+        );
         assert_eq!(Lang::from_accept("de"), None);
     }
 }

@@ -23,11 +23,17 @@ const VARY: (HeaderName, &str) = (header::VARY, "HX-Request, Cookie, Accept-Lang
 
 /// Renders a page or one of its blocks.
 fn answer(page: &impl Template) -> Result<Response, Error> {
-    let html = page.render().map_err(|error| Error::Internal(error.into()))?;
+    let html = page
+        .render()
+        .map_err(|error| Error::Internal(error.into()))?;
     Ok(([VARY], Html(html)).into_response())
 }
 
 /// Sends the reader on: a browser by 303, htmx by its header.
 fn go_to(address: &str, is_htmx: bool) -> Response {
-    if is_htmx { [("HX-Redirect", address)].into_response() } else { Redirect::to(address).into_response() }
+    if is_htmx {
+        [("HX-Redirect", address)].into_response()
+    } else {
+        Redirect::to(address).into_response()
+    }
 }

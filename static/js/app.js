@@ -2,16 +2,22 @@
 import { connect } from "./stream.js";
 import { bindKeys } from "./keys.js";
 import { bindForm } from "./form.js";
+import { bindDraft } from "./draft.js";
+import { bindFind } from "./find.js";
 import { bindAges } from "./ages.js";
 
 document.documentElement.classList.add("has-script");
 connect();
 bindKeys();
 bindForm();
+bindFind();
 bindAges();
 
 if (document.getElementById("panels")) import("./chart.js").then((chart) => chart.start());
 if (document.getElementById("log")) import("./log.js").then((log) => log.start());
+
+// After htmx is ready, which is when the page is.
+addEventListener("DOMContentLoaded", bindDraft);
 
 // The title and the icon of the tab follow the block that htmx has just put in.
 let said = document.getElementById("run-live")?.dataset.state;
@@ -34,6 +40,8 @@ document.addEventListener("click", (event) => {
   if (dialog) {
     event.preventDefault();
     opener.closest("details")?.removeAttribute("open");
+    const words = dialog.querySelector("[data-from]");
+    if (words) words.textContent = document.getElementById("run-live").dataset[words.dataset.from];
     dialog.showModal();
     dialog.addEventListener("close", () => opener.isConnected && opener.focus(), { once: true });
     return;

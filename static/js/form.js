@@ -44,12 +44,12 @@ function mark(field, row) {
   message.className = "message";
   message.id = id;
   message.append(row.querySelector("svg").cloneNode(true));
-  const text = document.createElement("span");
-  text.textContent = row.dataset.reason;
-  if (row.dataset.hint) {
+  const text = row.querySelector("div > span:not(.visually-hidden)").cloneNode(true);
+  const said = row.querySelector("small");
+  if (said) {
     const hint = document.createElement("span");
     hint.className = "hint";
-    hint.textContent = ` ${row.dataset.hint}`;
+    hint.append(" ", ...said.cloneNode(true).childNodes);
     text.append(hint);
   }
   message.append(text);
@@ -98,7 +98,12 @@ export function bindForm() {
   document.addEventListener("click", refuseLater, true);
   document.addEventListener("click", goToProblem);
   document.addEventListener("change", suggestTemplate, true);
-  document.addEventListener("input", (event) => event.target.name && touched.add(event.target.name));
+  document.addEventListener("input", ({ target }) => {
+    if (!target.name) return;
+    touched.add(target.name);
+    const isText = target.matches("input[type=text]");
+    if (isText) target.closest(".field")?.classList.toggle("changed", target.value !== "" && target.value !== target.placeholder);
+  });
   addEventListener("hashchange", openTarget);
   document.body.addEventListener("htmx:afterSwap", (event) => {
     if (event.detail.elt?.id === "preflight") copyVerdict();

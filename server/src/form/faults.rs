@@ -36,12 +36,19 @@ impl Faults {
                 code: "decimal_comma",
             })
             .collect();
-        let is_missing = |name: &String| errors.iter().any(|error| error.code == Code::Missing && error.field == *name);
+        let is_missing = |name: &String| {
+            errors
+                .iter()
+                .any(|error| error.code == Code::Missing && error.field == *name)
+        };
         for error in errors {
             if error.code == Code::Conflict && error.related.iter().any(is_missing) {
                 continue; // said by the missing key itself
             }
-            if faults.iter().all(|fault| fault.field != error.field || fault.code != "decimal_comma") {
+            if faults
+                .iter()
+                .all(|fault| fault.field != error.field || fault.code != "decimal_comma")
+            {
                 faults.push(word(t, error));
             }
         }
@@ -63,7 +70,11 @@ impl Faults {
 
     /// Returns the faults of one field.
     pub fn of(&self, field: &str) -> Vec<Fault> {
-        self.0.iter().filter(|fault| fault.field == field).cloned().collect()
+        self.0
+            .iter()
+            .filter(|fault| fault.field == field)
+            .cloned()
+            .collect()
     }
 
     /// Whether there is none.
@@ -84,8 +95,12 @@ pub fn word(t: Tr, error: &ConfigError) -> Fault {
     let reason = match (error.code, range) {
         _ if t.lang == crate::i18n::Lang::En => None,
         (Code::Missing, _) => Some(t.s("error.missing")),
-        (Code::OutOfRange, Some(range)) => Some(t.f2("error.out_of_range", value, range_words(t, &range))),
-        (Code::WrongType, _) => key.map(|key| t.f2("error.wrong_type", value, t.s(kind_key(key.kind)))),
+        (Code::OutOfRange, Some(range)) => {
+            Some(t.f2("error.out_of_range", value, range_words(t, &range)))
+        }
+        (Code::WrongType, _) => {
+            key.map(|key| t.f2("error.wrong_type", value, t.s(kind_key(key.kind))))
+        }
         (Code::NotAChoice, _) => Some(t.f1("error.not_a_choice", value)),
         (Code::UnknownKey, _) => Some(t.f1("error.unknown_key", &error.field)),
         _ => None,
@@ -117,5 +132,8 @@ fn range_words(_: Tr, range: &keys::Range) -> String {
         return format!("{low} {less} x");
     }
     let up = if range.is_max_excluded { "<" } else { "≤" };
-    format!("{low} {less} x {up} {}", crate::view::figure::setting(range.max))
+    format!(
+        "{low} {less} x {up} {}",
+        crate::view::figure::setting(range.max)
+    )
 }

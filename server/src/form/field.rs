@@ -66,20 +66,29 @@ impl FieldView {
             key: name.to_owned(),
             label: label(t, name),
             help: help(t, name, key),
-            unit: key.and_then(|key| key.unit).map(|unit| t.s(format!("unit.{unit}"))).unwrap_or_default(),
+            unit: key
+                .and_then(|key| key.unit)
+                .map(|unit| t.s(format!("unit.{unit}")))
+                .unwrap_or_default(),
             value: value.to_owned(),
             default: default.to_owned(),
             control: key.map_or(Control::Text(false), |key| control(t, key, value)),
             is_changed: !value.is_empty() && !is_same(value, default),
             needs: match key.and_then(|key| key.needs) {
                 Some(needs) if needs.key == "finetuning_type" => needs.values[0],
-                Some(needs) if needs.key == "stage" && needs.values != ["sft"] && needs.values.len() < 3 => "stage",
+                Some(needs)
+                    if needs.key == "stage"
+                        && needs.values != ["sft"]
+                        && needs.values.len() < 3 =>
+                {
+                    "stage"
+                }
                 _ => "",
             },
             errors: faults.of(name),
         };
         if matches!(view.control, Control::Select(_) | Control::Choices(_)) && value.is_empty() {
-            default.clone_into(&mut view.value);
+            if name == "backend" { "single" } else { default }.clone_into(&mut view.value);
         }
         view
     }
@@ -98,7 +107,11 @@ impl FieldView {
     pub fn compute_type(t: Tr, values: &FormValues, faults: &Faults) -> Self {
         let value = values.compute_type();
         let options = run_protocol::Precision::CHOICES.iter().map(|choice| {
-            option(choice.value.to_owned(), t.s(format!("choice.compute_type.{}", choice.value)), choice.availability)
+            option(
+                choice.value.to_owned(),
+                t.s(format!("choice.compute_type.{}", choice.value)),
+                choice.availability,
+            )
         });
         Self {
             key: COMPUTE_TYPE.into(),
@@ -119,7 +132,13 @@ impl FieldView {
     }
 
     fn is_wide(&self) -> bool {
-        matches!(self.key.as_str(), "finetuning_type" | "default_system" | "resume_from_checkpoint" | "adapter_name_or_path")
+        matches!(
+            self.key.as_str(),
+            "finetuning_type"
+                | "default_system"
+                | "resume_from_checkpoint"
+                | "adapter_name_or_path"
+        )
     }
 
     /// Returns the attributes that tie a control to its help and fault; the name of a key needs no escaping.
@@ -127,16 +146,21 @@ impl FieldView {
         Aria::new(&self.id(), !self.errors.is_empty())
     }
 
-    fn later_reasons(&self, options: &[OptionView]) -> Option<Prose> {
+    fn later_reasons(options: &[OptionView]) -> Option<Prose> {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for option in options {
-            let Some(reason) = option.reason.as_deref() else { continue };
+            let Some(reason) = option.reason.as_deref() else {
+                continue;
+            };
             match reasons.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, names)) => names.push(&option.text),
                 None => reasons.push((reason, vec![&option.text])),
             }
         }
-        let said: Vec<_> = reasons.into_iter().map(|(reason, names)| format!("{}: {reason}", names.join(", "))).collect();
+        let said: Vec<_> = reasons
+            .into_iter()
+            .map(|(reason, names)| format!("{}: {reason}", names.join(", ")))
+            .collect();
         (!said.is_empty()).then(|| prose(said.join(" · ")))
     }
 }
@@ -166,34 +190,57 @@ impl HtmlSafe for Aria {}
 
 /// Returns the label of a key in the reader's language.
 pub fn label(t: Tr, name: &str) -> String {
-    t.find(format!("field.{name}")).map_or_else(|| name.replace('_', " "), str::to_owned)
+    t.find(format!("field.{name}"))
+        .map_or_else(|| name.replace('_', " "), str::to_owned)
 }
 
 fn help(t: Tr, name: &str, key: Option<&Key>) -> String {
     let own = t.find(format!("help.{name}")).map(str::to_owned);
-    own.or_else(|| key.map(|key| key.help.to_owned())).unwrap_or_default()
+    own.or_else(|| key.map(|key| key.help.to_owned()))
+        .unwrap_or_default()
 }
 
 fn option(value: String, text: String, availability: Availability) -> OptionView {
     let reason = availability.reason().map(str::to_owned);
-    OptionView { value, text, is_later: reason.is_some(), reason }
+    OptionView {
+        value,
+        text,
+        is_later: reason.is_some(),
+        reason,
+    }
 }
 
 fn control(t: Tr, key: &Key, value: &str) -> Control {
     match key.kind {
         Kind::Bool if key.is_optional => {
-            let word = |value: &str, text: &str| option(value.to_owned(), t.s(text), Availability::Available);
-            Control::Select(vec![word("true", "form.yes"), word("false", "form.no"), word("null", "form.unset")])
+            let word = |value: &str, text: &str| {
+                option(value.to_owned(), t.s(text), Availability::Available)
+            };
+            Control::Select(vec![
+                word("true", "form.yes"),
+                word("false", "form.no"),
+                word("null", "form.unset"),
+            ])
         }
-        Kind::Bool => Control::Check(if value.is_empty() { key.default == Some("true") } else { value == "true" }),
+        Kind::Bool => Control::Check(if value.is_empty() {
+            key.default == Some("true")
+        } else {
+            value == "true"
+        }),
         Kind::Integer | Kind::Number => Control::Text(true),
         Kind::Choice(choices) => {
             let mut options = Vec::new();
             if key.is_optional && key.name != "backend" {
-                options.push(option(String::new(), t.s("form.choose"), Availability::Available));
+                options.push(option(
+                    String::new(),
+                    t.s("form.choose"),
+                    Availability::Available,
+                ));
             }
             options.extend(choices.iter().map(|choice| {
-                let text = t.find(format!("choice.{}.{}", key.name, choice.value)).unwrap_or(choice.value);
+                let text = t
+                    .find(format!("choice.{}.{}", key.name, choice.value))
+                    .unwrap_or(choice.value);
                 let is_in_view = matches!(key.name, "stage" | "backend" | "finetuning_type");
                 let text = if choice.availability.is_available() || is_in_view {
                     text.to_owned()
@@ -201,7 +248,9 @@ fn control(t: Tr, key: &Key, value: &str) -> Control {
                     t.f1("form.later_option", text)
                 };
                 let mut view = option(choice.value.to_owned(), text, choice.availability);
-                let said = t.find(format!("later.{}.{}", key.name, choice.value)).or_else(|| t.find(format!("later.{}", key.name)));
+                let said = t
+                    .find(format!("later.{}.{}", key.name, choice.value))
+                    .or_else(|| t.find(format!("later.{}", key.name)));
                 view.reason = view.reason.map(|reason| said.map_or(reason, str::to_owned));
                 view
             }));
@@ -213,5 +262,6 @@ fn control(t: Tr, key: &Key, value: &str) -> Control {
 
 /// Whether two texts mean the same value.
 fn is_same(value: &str, default: &str) -> bool {
-    value == default || matches!((value.parse::<f64>(), default.parse::<f64>()), (Ok(a), Ok(b)) if a.total_cmp(&b).is_eq())
+    value == default
+        || matches!((value.parse::<f64>(), default.parse::<f64>()), (Ok(a), Ok(b)) if a.total_cmp(&b).is_eq())
 }

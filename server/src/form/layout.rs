@@ -26,39 +26,78 @@ pub const GROUPS: &[(&str, &str, &[&str])] = &[
         "optimizer",
         "",
         &[
-            "warmup_ratio", "warmup_steps", "weight_decay", "max_grad_norm", "max_steps", "adam_beta1", "adam_beta2",
-            "adam_epsilon", "seed", "data_seed",
+            "warmup_ratio",
+            "warmup_steps",
+            "weight_decay",
+            "max_grad_norm",
+            "max_steps",
+            "adam_beta1",
+            "adam_beta2",
+            "adam_epsilon",
+            "seed",
+            "data_seed",
         ],
     ),
     (
         "rows",
         "",
         &[
-            "max_samples", "eval_dataset", "dataset_dir", "default_system", "tool_format", "enable_thinking", "mask_history",
-            "train_on_prompt", "preserve_thinking", "disable_shuffling", "eval_on_each_dataset",
+            "max_samples",
+            "eval_dataset",
+            "dataset_dir",
+            "default_system",
+            "tool_format",
+            "enable_thinking",
+            "mask_history",
+            "train_on_prompt",
+            "preserve_thinking",
+            "disable_shuffling",
+            "eval_on_each_dataset",
         ],
     ),
     (
         "lora",
         "lora",
         &[
-            "lora_dropout", "loraplus_lr_ratio", "loraplus_lr_embedding", "additional_target", "adapter_name_or_path",
-            "use_rslora", "create_new_adapter",
+            "lora_dropout",
+            "loraplus_lr_ratio",
+            "loraplus_lr_embedding",
+            "additional_target",
+            "adapter_name_or_path",
+            "use_rslora",
+            "create_new_adapter",
         ],
     ),
-    ("memory", "", &["flash_attn", "disable_gradient_checkpointing"]),
+    (
+        "memory",
+        "",
+        &["flash_attn", "disable_gradient_checkpointing"],
+    ),
     (
         "checkpoints",
         "",
         &[
-            "eval_strategy", "eval_steps", "per_device_eval_batch_size", "save_strategy", "save_steps", "save_total_limit",
-            "resume_from_checkpoint", "eval_on_start", "save_only_model",
+            "eval_strategy",
+            "eval_steps",
+            "per_device_eval_batch_size",
+            "save_strategy",
+            "save_steps",
+            "save_total_limit",
+            "resume_from_checkpoint",
+            "eval_on_start",
+            "save_only_model",
         ],
     ),
     (
         "logging",
         "",
-        &["run_name", "logging_steps", "include_num_input_tokens_seen", "logging_first_step", "plot_loss"],
+        &[
+            "run_name",
+            "logging_steps",
+            "include_num_input_tokens_seen",
+            "logging_first_step",
+            "plot_loss",
+        ],
     ),
     ("parallelism", "", &["dist_timeout"]),
 ];
@@ -141,12 +180,18 @@ pub fn basic(t: Tr, values: &FormValues, faults: &Faults) -> BasicFields {
 /// Returns the closed groups.
 pub fn groups(t: Tr, values: &FormValues, faults: &Faults) -> Vec<GroupView> {
     let view = |(name, needs, keys): &(&'static str, &'static str, &[&str])| {
-        let fields: Vec<_> = keys.iter().map(|key| FieldView::new(t, key, values, faults)).collect();
+        let fields: Vec<_> = keys
+            .iter()
+            .map(|key| FieldView::new(t, key, values, faults))
+            .collect();
         GroupView {
             name,
             needs,
             num_changed: fields.iter().filter(|field| field.is_changed).count(),
-            num_errors: fields.iter().filter(|field| !field.errors.is_empty()).count(),
+            num_errors: fields
+                .iter()
+                .filter(|field| !field.errors.is_empty())
+                .count(),
             fields,
             later: (*name == "parallelism").then(|| t.s("group.parallelism.later")),
         }
@@ -157,7 +202,9 @@ pub fn groups(t: Tr, values: &FormValues, faults: &Faults) -> Vec<GroupView> {
 /// Returns whether a key comes with the distributed engine or with other stages and methods: it has no field yet.
 pub fn is_later(key: &keys::Key) -> bool {
     let is_distributed = key.section == Section::Distributed && key.name != "dist_timeout";
-    let is_frozen = key.needs.is_some_and(|needs| needs.key == "finetuning_type" && needs.values == ["freeze"]);
+    let is_frozen = key
+        .needs
+        .is_some_and(|needs| needs.key == "finetuning_type" && needs.values == ["freeze"]);
     is_distributed || is_frozen || key.section == Section::Preference
 }
 
@@ -169,10 +216,23 @@ mod tests {
     fn every_key_that_a_run_acts_on_has_one_place() {
         let placed = || {
             let grouped = GROUPS.iter().flat_map(|group| group.2);
-            DATA.iter().chain(METHOD).chain(TRAINING).chain(ELSEWHERE).chain(grouped).copied()
+            DATA.iter()
+                .chain(METHOD)
+                .chain(TRAINING)
+                .chain(ELSEWHERE)
+                .chain(grouped)
+                .copied()
         };
-        for key in keys::KEYS.iter().filter(|key| key.is_stored && !is_later(key)) {
-            assert_eq!(placed().filter(|name| *name == key.name).count(), 1, "{}", key.name);
+        for key in keys::KEYS
+            .iter()
+            .filter(|key| key.is_stored && !is_later(key))
+        {
+            assert_eq!(
+                placed().filter(|name| *name == key.name).count(),
+                1,
+                "{}",
+                key.name
+            );
         }
         for name in placed() {
             assert!(keys::find(name).is_some(), "{name} is no key");
@@ -183,11 +243,25 @@ mod tests {
     fn every_field_has_a_label_in_the_catalogue() {
         for lang in crate::i18n::Lang::ALL {
             let t = Tr::new(*lang);
-            for name in GROUPS.iter().flat_map(|group| group.2).chain(DATA).chain(METHOD).chain(TRAINING).chain(ELSEWHERE) {
-                assert!(t.find(format!("field.{name}")).is_some(), "field.{name} in {}", lang.tag());
+            for name in GROUPS
+                .iter()
+                .flat_map(|group| group.2)
+                .chain(DATA)
+                .chain(METHOD)
+                .chain(TRAINING)
+                .chain(ELSEWHERE)
+            {
+                assert!(
+                    t.find(format!("field.{name}")).is_some(),
+                    "field.{name} in {}",
+                    lang.tag()
+                );
             }
             for (name, _, _) in GROUPS {
-                assert!(t.find(format!("group.{name}")).is_some() && t.find(format!("group.{name}.about")).is_some());
+                assert!(
+                    t.find(format!("group.{name}")).is_some()
+                        && t.find(format!("group.{name}.about")).is_some()
+                );
             }
         }
     }

@@ -37,9 +37,17 @@ pub struct ModelChoice {
 
 impl ModelChoice {
     fn new(t: Tr, model: &ModelFolder) -> Self {
-        let parts = [model.model_type.clone(), model.dtype.clone(), Some(bytes(model.size_bytes))];
+        let parts = [
+            model.model_type.clone(),
+            model.dtype.clone(),
+            Some(bytes(model.size_bytes)),
+        ];
         Self {
-            name: if model.is_demo { t.f1("form.demo_model", &model.name) } else { model.name.clone() },
+            name: if model.is_demo {
+                t.f1("form.demo_model", &model.name)
+            } else {
+                model.name.clone()
+            },
             path: model.path.clone(),
             about: parts.into_iter().flatten().collect::<Vec<_>>().join(" · "),
             template: suggest_template(model),
@@ -65,7 +73,10 @@ impl ModelPicker {
     /// Shows the models with the chosen one.
     pub fn new(t: Tr, models: &[ModelFolder], values: &FormValues, faults: &Faults) -> Self {
         let chosen = values.get("model_name_or_path").to_owned();
-        let models: Vec<_> = models.iter().map(|model| ModelChoice::new(t, model)).collect();
+        let models: Vec<_> = models
+            .iter()
+            .map(|model| ModelChoice::new(t, model))
+            .collect();
         let current = models.iter().find(|model| model.path == chosen).cloned();
         let errors = faults.of("model_name_or_path");
         Self {
@@ -110,13 +121,24 @@ impl DatasetPicker {
         let errors = faults.of("dataset");
         Self {
             t,
-            unknown: chosen.iter().filter(|name| !is_known(name)).cloned().collect(),
+            unknown: chosen
+                .iter()
+                .filter(|name| !is_known(name))
+                .cloned()
+                .collect(),
             datasets: datasets
                 .iter()
                 .map(|dataset| DatasetChoice {
                     name: dataset.name.clone(),
-                    about: if dataset.size_bytes > 0 { bytes(dataset.size_bytes) } else { String::new() },
-                    problem: dataset.problem.clone().or_else(|| dataset.ranking.then(|| t.s("form.ranking_dataset"))),
+                    about: if dataset.size_bytes > 0 {
+                        bytes(dataset.size_bytes)
+                    } else {
+                        String::new()
+                    },
+                    problem: dataset
+                        .problem
+                        .clone()
+                        .or_else(|| dataset.ranking.then(|| t.s("form.ranking_dataset"))),
                 })
                 .collect(),
             aria: Aria::new("f-dataset", !errors.is_empty()),

@@ -40,7 +40,12 @@ impl FormValues {
             ("per_device_eval_batch_size", "2"),
             ("logging_steps", "5"),
         ];
-        Self { values: values.map(|(key, value)| (key.to_owned(), value.to_owned())).into(), is_fresh: true }
+        Self {
+            values: values
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
+            is_fresh: true,
+        }
     }
 
     /// Returns the demo's values.
@@ -50,8 +55,15 @@ impl FormValues {
         for key in ["dataset_dir", "output_dir", "overwrite_output_dir"] {
             values.values.remove(key);
         }
-        let set = [("model_name_or_path", "models/demo"), ("dataset", "demo"), ("run_name", "demo"), ("backend", "single")];
-        values.values.extend(set.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let set = [
+            ("model_name_or_path", "models/demo"),
+            ("dataset", "demo"),
+            ("run_name", "demo"),
+            ("backend", "single"),
+        ];
+        values
+            .values
+            .extend(set.map(|(key, value)| (key.to_owned(), value.to_owned())));
         values
     }
 
@@ -75,12 +87,16 @@ impl FormValues {
         if let Some(folder) = posted.values.remove(MODEL_OTHER) {
             posted.values.insert("model_name_or_path".into(), folder);
         }
-        if let Some(word) = posted.values.remove(COMPUTE_TYPE) {
-            if word != "fp32" {
-                posted.values.insert(word, "true".into());
-            }
+        if let Some(word) = posted
+            .values
+            .remove(COMPUTE_TYPE)
+            .filter(|word| word != "fp32")
+        {
+            posted.values.insert(word, "true".into());
         }
-        posted.values.retain(|key, _| !CONTROLS.contains(&key.as_str()) && !key.starts_with("was."));
+        posted
+            .values
+            .retain(|key, _| !CONTROLS.contains(&key.as_str()) && !key.starts_with("was."));
         posted.drop_hidden();
         posted
     }
@@ -90,7 +106,11 @@ impl FormValues {
         let method = self.get("finetuning_type").to_owned();
         let hidden = |key: &str| {
             let needs = keys::find(key).and_then(|key| key.needs);
-            needs.is_some_and(|needs| needs.key == "finetuning_type" && !method.is_empty() && !needs.values.contains(&method.as_str()))
+            needs.is_some_and(|needs| {
+                needs.key == "finetuning_type"
+                    && !method.is_empty()
+                    && !needs.values.contains(&method.as_str())
+            })
         };
         self.values.retain(|key, _| !hidden(key));
     }
@@ -115,7 +135,9 @@ impl FormValues {
             Value::String(text) => text.clone(),
             Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(","),
             Value::Number(number) => match number.as_f64() {
-                Some(float) if !number.is_i64() && !number.is_u64() => crate::view::figure::setting(float),
+                Some(float) if !number.is_i64() && !number.is_u64() => {
+                    crate::view::figure::setting(float)
+                }
                 _ => number.to_string(),
             },
             Value::Object(inner) => {
@@ -143,7 +165,12 @@ impl FormValues {
 
     /// Returns the names of a list.
     pub fn list(&self, key: &str) -> Vec<String> {
-        self.get(key).split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        self.get(key)
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Sets a field.
@@ -153,17 +180,29 @@ impl FormValues {
 
     /// Returns the word of the form's own precision field.
     pub fn compute_type(&self) -> &'static str {
-        ["pure_bf16", "bf16", "fp16"].into_iter().find(|key| self.get(key) == "true").unwrap_or("fp32")
+        ["pure_bf16", "bf16", "fp16"]
+            .into_iter()
+            .find(|key| self.get(key) == "true")
+            .unwrap_or("fp32")
     }
 
     /// Returns every field with its text.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.values.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+        self.values
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Returns the values as the parser takes them.
+    /// Returns the values as the parser takes them. One process needs no word: LLaMA-Factory has no key for it.
     pub fn to_pairs(&self) -> BTreeMap<String, Value> {
-        self.values.iter().map(|(key, value)| (key.clone(), Value::String(value.clone()))).collect()
+        let is_said = |(key, value): &(&String, &String)| {
+            key.as_str() != "backend" || value.as_str() != "single"
+        };
+        self.values
+            .iter()
+            .filter(is_said)
+            .map(|(key, value)| (key.clone(), Value::String(value.clone())))
+            .collect()
     }
 
     /// Reads the values as a configuration.
@@ -173,12 +212,15 @@ impl FormValues {
 
     /// Returns the numeric fields whose text has a decimal comma, which may mean two things and is never guessed.
     pub fn decimal_commas(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.pairs().filter(|(key, value)| is_number(key) && value.contains(','))
+        self.pairs()
+            .filter(|(key, value)| is_number(key) && value.contains(','))
     }
 }
 
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn is_number(key: &str) -> bool {
@@ -195,7 +237,9 @@ fn tidy(key: &str, value: &str) -> String {
         .chars()
         .filter(|c| !c.is_whitespace())
         .map(|c| match c {
-            '\u{ff10}'..='\u{ff19}' => char::from(b'0' + u8::try_from(u32::from(c) - 0xff10).unwrap_or(0)),
+            '\u{ff10}'..='\u{ff19}' => {
+                char::from(b'0' + u8::try_from(u32::from(c) - 0xff10).unwrap_or(0))
+            }
             '．' | '。' => '.',
             '，' => ',',
             '－' | '−' | '–' | '﹣' => '-',
@@ -211,25 +255,55 @@ mod tests {
     use super::*;
 
     fn posted(pairs: &[(&str, &str)]) -> FormValues {
-        FormValues::from_posted(&pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Vec<_>>())
+        FormValues::from_posted(
+            &pairs
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect::<Vec<_>>(),
+        )
     }
 
     #[test]
     fn full_width_digits_and_signs_are_numbers() {
-        let values = posted(&[("learning_rate", " ５ｅ－５ "), ("val_size", "０．１"), ("lora_rank", "１６")]);
-        assert_eq!([values.get("learning_rate"), values.get("val_size"), values.get("lora_rank")], ["5e-5", "0.1", "16"]);
+        let values = posted(&[
+            ("learning_rate", " ５ｅ－５ "),
+            ("val_size", "０．１"),
+            ("lora_rank", "１６"),
+        ]);
+        assert_eq!(
+            [
+                values.get("learning_rate"),
+                values.get("val_size"),
+                values.get("lora_rank")
+            ],
+            ["5e-5", "0.1", "16"]
+        );
     }
 
     #[test]
     fn a_decimal_comma_is_named_not_guessed() {
         let values = posted(&[("val_size", "0,1"), ("dataset", "a"), ("dataset", "b")]);
-        assert_eq!(values.decimal_commas().collect::<Vec<_>>(), [("val_size", "0,1")]);
+        assert_eq!(
+            values.decimal_commas().collect::<Vec<_>>(),
+            [("val_size", "0,1")]
+        );
         assert_eq!(values.list("dataset"), ["a", "b"]);
     }
 
     #[test]
     fn fields_of_another_method_are_left_out() {
-        let values = posted(&[("finetuning_type", "full"), ("lora_rank", "8"), ("compute_type", "bf16")]);
-        assert_eq!((values.get("lora_rank"), values.get("bf16"), values.compute_type()), ("", "true", "bf16"));
+        let values = posted(&[
+            ("finetuning_type", "full"),
+            ("lora_rank", "8"),
+            ("compute_type", "bf16"),
+        ]);
+        assert_eq!(
+            (
+                values.get("lora_rank"),
+                values.get("bf16"),
+                values.compute_type()
+            ),
+            ("", "true", "bf16")
+        );
     }
 }

@@ -19,12 +19,6 @@ struct ModelsPage {
     folder: String,
 }
 
-impl ModelsPage {
-    fn size(&self, size: &u64) -> String {
-        bytes(*size)
-    }
-}
-
 #[derive(Template)]
 #[template(path = "datasets/index.html")]
 struct DatasetsPage {
@@ -46,24 +40,49 @@ pub async fn list_models(chrome: Chrome, State(state): State<AppState>) -> Resul
     let config = state.config.clone();
     let folder = config.models_dir().display().to_string();
     let models = tokio::task::spawn_blocking(move || catalog::list_models(&config));
-    let models = models.await.map_err(|error| Error::Internal(error.into()))?;
-    super::answer(&ModelsPage { chrome: chrome.at(Section::Models), models, folder })
+    let models = models
+        .await
+        .map_err(|error| Error::Internal(error.into()))?;
+    super::answer(&ModelsPage {
+        chrome: chrome.at(Section::Models),
+        models,
+        folder,
+    })
 }
 
 /// Answers with the datasets.
-pub async fn list_datasets(chrome: Chrome, State(state): State<AppState>) -> Result<Response, Error> {
+pub async fn list_datasets(
+    chrome: Chrome,
+    State(state): State<AppState>,
+) -> Result<Response, Error> {
     let config = state.config.clone();
     let folder = config.datasets_dir().display().to_string();
     let t = chrome.t;
     let read = tokio::task::spawn_blocking(move || {
         let listed = catalog::list_datasets(&config)?;
-        Ok::<_, trainer_data::DataError>(listed.into_iter().map(|dataset| row(t, &config, dataset)).collect::<Vec<_>>())
+        Ok::<_, trainer_data::DataError>(
+            listed
+                .into_iter()
+                .map(|dataset| row(t, &config, dataset))
+                .collect::<Vec<_>>(),
+        )
     });
     let (datasets, problem) = match read.await.map_err(|error| Error::Internal(error.into()))? {
         Ok(rows) => (rows, None),
-        Err(error) => (Vec::new(), Some(Refusal { reason: error.to_string(), hint: error.hint() })),
+        Err(error) => (
+            Vec::new(),
+            Some(Refusal {
+                reason: error.to_string(),
+                hint: error.hint(),
+            }),
+        ),
     };
-    super::answer(&DatasetsPage { chrome: chrome.at(Section::Datasets), datasets, problem, folder })
+    super::answer(&DatasetsPage {
+        chrome: chrome.at(Section::Datasets),
+        datasets,
+        problem,
+        folder,
+    })
 }
 
 fn row(t: Tr, config: &crate::ServerConfig, mut dataset: Dataset) -> DatasetRow {
@@ -75,7 +94,14 @@ fn row(t: Tr, config: &crate::ServerConfig, mut dataset: Dataset) -> DatasetRow 
             None
         }
     };
-    let preview = trainer_data::preview_rows(&folder, &dataset.name, 0, 1).ok().and_then(|rows| rows.into_iter().next());
+    let preview = trainer_data::preview_rows(&folder, &dataset.name, 0, 1)
+        .ok()
+        .and_then(|rows| rows.into_iter().next());
     let preview = preview.map(|row| row.to_string()).unwrap_or_default();
-    DatasetRow { size: bytes(dataset.size_bytes), rows, preview: preview.chars().take(240).collect(), dataset }
+    DatasetRow {
+        size: bytes(dataset.size_bytes),
+        rows,
+        preview: preview.chars().take(240).collect(),
+        dataset,
+    }
 }

@@ -26,8 +26,12 @@ struct Gauge {
 }
 
 /// `None` where the system does not tell.
-static GAUGE: LazyLock<Mutex<Option<Gauge>>> =
-    LazyLock::new(|| Mutex::new(System::new().ok().map(|system| Gauge { system, looked: None })));
+static GAUGE: LazyLock<Mutex<Option<Gauge>>> = LazyLock::new(|| {
+    Mutex::new(System::new().ok().map(|system| Gauge {
+        system,
+        looked: None,
+    }))
+});
 
 #[derive(Template)]
 #[template(path = "_shared/device.html")]
@@ -44,16 +48,29 @@ pub async fn show_device(chrome: Chrome, State(_): State<AppState>) -> Result<Re
 pub async fn fill(chrome: &mut Chrome, state: &AppState) {
     let mut device = read_gauge();
     if let Ok(counts) = state.store.count_runs().await {
-        let active = [RunState::Queued, RunState::Starting, RunState::Running, RunState::Stopping];
-        chrome.active = active.iter().map(|state| usize::try_from(counts.of(*state)).unwrap_or(usize::MAX)).sum();
+        let active = [
+            RunState::Queued,
+            RunState::Starting,
+            RunState::Running,
+            RunState::Stopping,
+        ];
+        chrome.active = active
+            .iter()
+            .map(|state| usize::try_from(counts.of(*state)).unwrap_or(usize::MAX))
+            .sum();
         chrome.failed = usize::try_from(counts.failed).unwrap_or(usize::MAX);
         if counts.running > 0 {
-            let filter = RunFilter { states: vec![RunState::Running], text: None };
+            let filter = RunFilter {
+                states: vec![RunState::Running],
+                text: None,
+            };
             let page = state.store.list_runs(&filter, None, 1).await.ok();
-            let link = page.and_then(|page| page.runs.into_iter().next()).map(|run| RunLink {
-                href: format!("/runs/{}", run.id),
-                name: middle_cut(&run.name, 24),
-            });
+            let link = page
+                .and_then(|page| page.runs.into_iter().next())
+                .map(|run| RunLink {
+                    href: format!("/runs/{}", run.id),
+                    name: middle_cut(&run.name, 24),
+                });
             if let Some(device) = &mut device {
                 device.run = link;
             }
@@ -65,23 +82,36 @@ pub async fn fill(chrome: &mut Chrome, state: &AppState) {
 fn read_gauge() -> Option<DeviceGauge> {
     let mut gauge = GAUGE.lock().unwrap_or_else(PoisonError::into_inner);
     let gauge = gauge.as_mut()?;
-    let is_due = gauge.looked.is_none_or(|looked| looked.elapsed() > BETWEEN_LOOKS);
+    let is_due = gauge
+        .looked
+        .is_none_or(|looked| looked.elapsed() > BETWEEN_LOOKS);
     if is_due {
         gauge.system.refresh_cpu_usage();
         gauge.system.refresh_memory();
         gauge.looked = Some(Instant::now());
     }
-    let (used, total) = (gauge.system.used_memory() as f64, gauge.system.total_memory() as f64);
+    let (used, total) = (
+        gauge.system.used_memory() as f64,
+        gauge.system.total_memory() as f64,
+    );
     Some(DeviceGauge {
         cpu_percent: percent(f64::from(gauge.system.global_cpu_usage())),
         memory_used: format!("{:.1}", used / GIB),
         memory_total: format!("{:.0}", total / GIB),
-        memory_percent: percent(if total > 0.0 { used / total * 100.0 } else { 0.0 }),
+        memory_percent: percent(if total > 0.0 {
+            used / total * 100.0
+        } else {
+            0.0
+        }),
         run: None,
     })
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=100")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to 0..=100"
+)]
 fn percent(value: f64) -> u32 {
     value.clamp(0.0, 100.0).round() as u32
 }

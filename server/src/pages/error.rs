@@ -20,9 +20,19 @@ struct ErrorPage<'a> {
 /// `request` holds the headers of the request: language, theme and `HX-Request` are read there.
 pub fn error_page(problem: &Problem, request: &HeaderMap) -> String {
     let chrome = Chrome::from_headers(request);
-    let own = |part: &str| chrome.t.find(format!("problem.{}.{part}", problem.code)).map(str::to_owned);
+    let own = |part: &str| {
+        chrome
+            .t
+            .find(format!("problem.{}.{part}", problem.code))
+            .map(str::to_owned)
+    };
     let title = own("title").unwrap_or_else(|| problem.title.clone());
     let detail = own("detail").unwrap_or_else(|| problem.detail.clone());
-    let page = ErrorPage { chrome, problem, title, detail };
+    let page = ErrorPage {
+        chrome,
+        problem,
+        title,
+        detail,
+    };
     page.render().unwrap_or_else(|_| problem.detail.clone())
 }

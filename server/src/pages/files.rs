@@ -1,5 +1,6 @@
 //! The files of a run directory: logs that are followed, checkpoints, results.
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::{Component, Path, PathBuf};
 
@@ -42,7 +43,11 @@ pub(super) fn tail_of(dir: &RunDir, source: LogSource, most: usize) -> Option<Ta
     let part = read_log(dir, source, None, Some(TAIL_BYTES)).ok()?;
     let mut lines: Vec<String> = part.text.lines().map(plain).collect();
     let lines = lines.split_off(lines.len().saturating_sub(most));
-    Some(Tail { name: part.rank, lines, end: part.next_offset })
+    Some(Tail {
+        name: part.rank,
+        lines,
+        end: part.next_offset,
+    })
 }
 
 /// Drops escape sequences and shows other control characters.
@@ -100,25 +105,46 @@ impl LogView {
     /// Reads the last lines of a log, by default rank 0's, and the launcher's where there are no ranks.
     pub(super) fn read(t: Tr, dir: &RunDir, wanted: Option<&str>) -> Self {
         let sources = log_names(dir);
-        let default = if sources.iter().any(|name| name == "0") { "0" } else { "launcher" };
-        let rank = wanted.filter(|name| sources.iter().any(|known| known == name)).unwrap_or(default).to_owned();
-        let tail = rank.parse().ok().and_then(|source| tail_of(dir, source, PAGE_LINES));
+        let default = if sources.iter().any(|name| name == "0") {
+            "0"
+        } else {
+            "launcher"
+        };
+        let rank = wanted
+            .filter(|name| sources.iter().any(|known| known == name))
+            .unwrap_or(default)
+            .to_owned();
+        let tail = rank
+            .parse()
+            .ok()
+            .and_then(|source| tail_of(dir, source, PAGE_LINES));
         let has_file = tail.is_some();
         let (lines, end) = tail.map_or((Vec::new(), 0), |tail| (tail.lines, tail.end));
         Self {
             note: t.n("log.lines", lines.len()),
             lines: lines.into_iter().map(LogLine::new).collect(),
-            path: if rank == "launcher" { "logs/launcher.log".into() } else { format!("logs/rank-{rank}.log") },
+            path: if rank == "launcher" {
+                "logs/launcher.log".into()
+            } else {
+                format!("logs/rank-{rank}.log")
+            },
             end,
             has_file,
             rank,
-            sources: sources.into_iter().map(|source| (source.clone(), source_label(t, &source))).collect(),
+            sources: sources
+                .into_iter()
+                .map(|source| (source.clone(), source_label(t, &source)))
+                .collect(),
         }
     }
 }
 
 fn source_label(t: Tr, source: &str) -> String {
-    if source == "launcher" { t.s("log.launcher") } else { t.f1("log.rank", source) }
+    if source == "launcher" {
+        t.s("log.launcher")
+    } else {
+        t.f1("log.rank", source)
+    }
 }
 
 fn log_names(dir: &RunDir) -> Vec<String> {
@@ -128,7 +154,10 @@ fn log_names(dir: &RunDir) -> Vec<String> {
         let name = name.strip_suffix(".log")?;
         Some(name.strip_prefix("rank-").unwrap_or(name).to_owned())
     };
-    let mut names: Vec<String> = entries.filter_map(name).filter(|name| name.parse::<LogSource>().is_ok()).collect();
+    let mut names: Vec<String> = entries
+        .filter_map(name)
+        .filter(|name| name.parse::<LogSource>().is_ok())
+        .collect();
     names.sort_by_key(|name| name.parse::<u64>().unwrap_or(u64::MAX));
     names.truncate(MOST_RANKS);
     names
@@ -157,39 +186,84 @@ impl FileList {
     pub(super) fn read(t: Tr, dir: &RunDir) -> Self {
         let now = now_ms();
         let row = |path: &Path, step| {
-            let name = path.strip_prefix(dir.root()).unwrap_or(path).to_string_lossy().into_owned();
+            let name = path
+                .strip_prefix(dir.root())
+                .unwrap_or(path)
+                .to_string_lossy()
+                .into_owned();
             let found = fs::metadata(path).ok();
-            let size = if path.is_dir() { size_of(path) } else { found.as_ref().map_or(0, fs::Metadata::len) };
-            let when = found.and_then(|found| found.modified().ok()).and_then(|time| jiff::Timestamp::try_from(time).ok());
+            let size = if path.is_dir() {
+                size_of(path)
+            } else {
+                found.as_ref().map_or(0, fs::Metadata::len)
+            };
+            let when = found
+                .and_then(|found| found.modified().ok())
+                .and_then(|time| jiff::Timestamp::try_from(time).ok());
             let when = Moment::new(t, when.map_or(now, jiff::Timestamp::as_millisecond), now);
-            FileRow { path: encode(&name), name, size: bytes(size), when, step }
+            FileRow {
+                path: encode(&name),
+                name,
+                size: bytes(size),
+                when,
+                step,
+            }
         };
-        let mut checkpoints: Vec<_> = dir.checkpoints().unwrap_or_default().iter().map(|(step, path)| row(path, *step)).collect();
+        let mut checkpoints: Vec<_> = dir
+            .checkpoints()
+            .unwrap_or_default()
+            .iter()
+            .map(|(step, path)| row(path, *step))
+            .collect();
         checkpoints.reverse();
         let mut files = Vec::new();
         collect(dir.root(), 0, &mut files);
         files.sort();
         files.truncate(MOST_FILES);
-        Self { checkpoints, all: files.iter().map(|path| row(path, 0)).collect(), folder: dir.root().display().to_string() }
+        Self {
+            checkpoints,
+            all: files.iter().map(|path| row(path, 0)).collect(),
+            folder: dir.root().display().to_string(),
+        }
     }
 }
 
 /// Finds files, but not those within checkpoints, which are listed as wholes.
 fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten().take(MOST_FILES) {
+    for entry in fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .take(MOST_FILES)
+    {
         let path = entry.path();
-        let Ok(kind) = entry.file_type() else { continue };
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
         if kind.is_file() {
             files.push(path);
-        } else if kind.is_dir() && depth < 2 && !entry.file_name().to_string_lossy().starts_with("checkpoint-") {
+        } else if kind.is_dir()
+            && depth < 2
+            && !entry
+                .file_name()
+                .to_string_lossy()
+                .starts_with("checkpoint-")
+        {
             collect(&path, depth + 1, files);
         }
     }
 }
 
 fn size_of(folder: &Path) -> u64 {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MOST_FILES);
-    entries.filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).sum()
+    let entries = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .take(MOST_FILES);
+    entries
+        .filter_map(|entry| entry.metadata().ok())
+        .map(|found| found.len())
+        .sum()
 }
 
 /// Writes a relative path as an address.
@@ -199,7 +273,7 @@ fn encode(path: &str) -> String {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'/') {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            let _ = write!(out, "%{byte:02X}");
         }
     }
     out
@@ -212,24 +286,46 @@ pub async fn show_file(
 ) -> Result<Response, Error> {
     let run = find_run(&state, &id).await?;
     let root = dir_of(&state, run.id).root().to_owned();
-    let missing = || Error::PartNotFound { what: "file of that name".into() };
+    let missing = || Error::PartNotFound {
+        what: "file of that name".into(),
+    };
     let relative = PathBuf::from(&path);
-    if !relative.components().all(|part| matches!(part, Component::Normal(_))) {
+    if !relative
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)))
+    {
         return Err(missing());
     }
     let open = tokio::task::spawn_blocking(move || {
         let (root, path) = (root.canonicalize()?, root.join(relative).canonicalize()?);
         let is_inside = path.starts_with(&root) && path.is_file();
-        if is_inside { File::open(&path).map(|file| (file, path)) } else { Err(std::io::ErrorKind::NotFound.into()) }
+        if is_inside {
+            File::open(&path).map(|file| (file, path))
+        } else {
+            Err(std::io::ErrorKind::NotFound.into())
+        }
     });
-    let (file, path) = open.await.map_err(|error| Error::Internal(error.into()))?.map_err(|_| missing())?;
-    let name: String = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let (file, path) = open
+        .await
+        .map_err(|error| Error::Internal(error.into()))?
+        .map_err(|_| missing())?;
+    let name: String = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     let name = encode(&name).replace('/', "");
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
-        (header::CONTENT_DISPOSITION, format!("attachment; filename*=UTF-8''{name}")),
+        (
+            header::CONTENT_DISPOSITION,
+            format!("attachment; filename*=UTF-8''{name}"),
+        ),
     ];
-    Ok((headers, Body::from_stream(ReaderStream::new(tokio::fs::File::from_std(file)))).into_response())
+    Ok((
+        headers,
+        Body::from_stream(ReaderStream::new(tokio::fs::File::from_std(file))),
+    )
+        .into_response())
 }
 
 #[cfg(test)]
@@ -238,7 +334,10 @@ mod tests {
 
     #[test]
     fn escape_sequences_of_a_terminal_are_dropped() {
-        assert_eq!(plain("\u{1b}[31mred\u{1b}[0m\ttab\u{7}"), "red\ttab\u{fffd}");
+        assert_eq!(
+            plain("\u{1b}[31mred\u{1b}[0m\ttab\u{7}"),
+            "red\ttab\u{fffd}"
+        );
     }
 
     #[test]

@@ -43,7 +43,11 @@ impl NewTab {
     }
 
     fn from_word(word: &str) -> Self {
-        Self::ALL.iter().copied().find(|tab| tab.as_str() == word).unwrap_or(Self::Form)
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|tab| tab.as_str() == word)
+            .unwrap_or(Self::Form)
     }
 
     const fn label(self) -> &'static str {
@@ -108,18 +112,31 @@ struct Parts {
 
 impl Parts {
     fn new(values: FormValues) -> Self {
-        Self { tab: NewTab::Form, once: RunId::new().to_string(), values, faults: Faults::default(), yaml: None }
+        Self {
+            tab: NewTab::Form,
+            once: RunId::new().to_string(),
+            values,
+            faults: Faults::default(),
+            yaml: None,
+        }
     }
 }
 
 /// Answers with the form: fresh, filled with the demo's values, or with those of another run.
-pub async fn show_form(chrome: Chrome, State(state): State<AppState>, Query(query): Query<NewQuery>) -> Result<Response, Error> {
+pub async fn show_form(
+    chrome: Chrome,
+    State(state): State<AppState>,
+    Query(query): Query<NewQuery>,
+) -> Result<Response, Error> {
     let mut values = match &query.from {
         Some(id) => values_of_run(&state, id).await?,
         None if query.demo.is_some() => FormValues::demo(),
         None => FormValues::fresh(),
     };
-    for (key, value) in [("model_name_or_path", &query.model), ("dataset", &query.dataset)] {
+    for (key, value) in [
+        ("model_name_or_path", &query.model),
+        ("dataset", &query.dataset),
+    ] {
         if let Some(value) = value {
             values.set(key, value);
         }
@@ -130,9 +147,17 @@ pub async fn show_form(chrome: Chrome, State(state): State<AppState>, Query(quer
 
 async fn values_of_run(state: &AppState, id: &str) -> Result<FormValues, Error> {
     let run = find_run(state, id).await?;
-    let texts = state.store.find_texts(run.id).await?.ok_or(Error::RunNotFound)?;
-    let parsed = RunConfig::from_yaml(&texts.input_yaml, &[]).or_else(|_| RunConfig::from_yaml(&texts.config_yaml, &[]));
-    let mut values = parsed.map(|parsed| FormValues::from_config(&parsed.config)).unwrap_or_else(|_| FormValues::fresh());
+    let texts = state
+        .store
+        .find_texts(run.id)
+        .await?
+        .ok_or(Error::RunNotFound)?;
+    let parsed = RunConfig::from_yaml(&texts.input_yaml, &[])
+        .or_else(|_| RunConfig::from_yaml(&texts.config_yaml, &[]));
+    let mut values = parsed.map_or_else(
+        |_| FormValues::fresh(),
+        |parsed| FormValues::from_config(&parsed.config),
+    );
     values.set("run_name", run.name);
     Ok(values)
 }
@@ -146,7 +171,11 @@ pub async fn switch_tab(
 ) -> Result<Response, Error> {
     let word = field(&pairs, "tab").unwrap_or("form");
     let once = field(&pairs, "once").unwrap_or_default().to_owned();
-    let mut parts = Parts { tab: NewTab::from_word(word), once, ..Parts::new(FormValues::from_posted(&pairs)) };
+    let mut parts = Parts {
+        tab: NewTab::from_word(word),
+        once,
+        ..Parts::new(FormValues::from_posted(&pairs))
+    };
     if field(&pairs, "source") == Some("yaml") {
         let text = field(&pairs, "yaml").unwrap_or_default();
         if word == "discard" {
@@ -157,8 +186,16 @@ pub async fn switch_tab(
     }
     let is_refused = !parts.faults.is_empty();
     let page = build(chrome, &state, parts).await?;
-    let response = if is_htmx { super::answer(&page.as_form())? } else { super::answer(&page)? };
-    Ok(if is_refused { refused(response) } else { response })
+    let response = if is_htmx {
+        super::answer(&page.as_form())?
+    } else {
+        super::answer(&page)?
+    };
+    Ok(if is_refused {
+        refused(response)
+    } else {
+        response
+    })
 }
 
 /// Reads the text of the YAML tab into the form, or keeps the tab open with its faults.
@@ -175,11 +212,17 @@ fn read_yaml(t: Tr, text: &str, parts: &mut Parts) {
 
 /// Returns the values that the form had before the YAML was edited.
 fn before_yaml(pairs: &[(String, String)]) -> Vec<(String, String)> {
-    pairs.iter().filter_map(|(key, value)| Some((key.strip_prefix("was.")?.to_owned(), value.clone()))).collect()
+    pairs
+        .iter()
+        .filter_map(|(key, value)| Some((key.strip_prefix("was.")?.to_owned(), value.clone())))
+        .collect()
 }
 
 fn field<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    pairs
+        .iter()
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| value.as_str())
 }
 
 fn refused(response: Response) -> Response {
@@ -196,12 +239,19 @@ pub async fn check_form(
     super::answer(&preflight(chrome.t, &state, values).await?.0)
 }
 
-async fn preflight(t: Tr, state: &AppState, values: FormValues) -> Result<(Preflight, Faults), Error> {
+async fn preflight(
+    t: Tr,
+    state: &AppState,
+    values: FormValues,
+) -> Result<(Preflight, Faults), Error> {
     let counts = state.store.count_runs().await?;
-    let num_active = usize::try_from(counts.starting + counts.running + counts.stopping + counts.queued).unwrap_or(usize::MAX);
+    let num_active =
+        usize::try_from(counts.starting + counts.running + counts.stopping + counts.queued)
+            .unwrap_or(usize::MAX);
     let config = state.config.clone();
     let num_ahead = (num_active + 1).saturating_sub(config.max_runs.max(1));
-    let work = tokio::task::spawn_blocking(move || Preflight::of_form(t, &values, &config, num_ahead));
+    let work =
+        tokio::task::spawn_blocking(move || Preflight::of_form(t, &values, &config, num_ahead));
     work.await.map_err(|error| Error::Internal(error.into()))
 }
 
@@ -213,9 +263,16 @@ pub async fn create_run(
     Form(pairs): Form<Vec<(String, String)>>,
 ) -> Result<Response, Error> {
     let once = field(&pairs, "once").unwrap_or_default().to_owned();
-    let mut parts = Parts { once, ..Parts::new(FormValues::from_posted(&pairs)) };
+    let mut parts = Parts {
+        once,
+        ..Parts::new(FormValues::from_posted(&pairs))
+    };
     if field(&pairs, "source") == Some("yaml") {
-        read_yaml(chrome.t, field(&pairs, "yaml").unwrap_or_default(), &mut parts);
+        read_yaml(
+            chrome.t,
+            field(&pairs, "yaml").unwrap_or_default(),
+            &mut parts,
+        );
     }
     if parts.faults.is_empty() {
         parts.faults = preflight(chrome.t, &state, parts.values.clone()).await?.1;
@@ -224,7 +281,11 @@ pub async fn create_run(
         return start(&state, parts.values, &parts.once, is_htmx).await;
     }
     let page = build(chrome, &state, parts).await?;
-    Ok(refused(if is_htmx { super::answer(&page.as_form())? } else { super::answer(&page)? }))
+    Ok(refused(if is_htmx {
+        super::answer(&page.as_form())?
+    } else {
+        super::answer(&page)?
+    }))
 }
 
 /// Starts the demo.
@@ -238,16 +299,27 @@ pub async fn create_demo_run(
 }
 
 /// Makes the run, once for each form however often it is sent.
-async fn start(state: &AppState, values: FormValues, once: &str, is_htmx: bool) -> Result<Response, Error> {
+async fn start(
+    state: &AppState,
+    values: FormValues,
+    once: &str,
+    is_htmx: bool,
+) -> Result<Response, Error> {
     let pairs = values.to_pairs();
     let request = format!("{pairs:?}");
-    let key = if once.is_empty() { RunId::new().to_string() } else { format!("form-{once}") };
+    let key = if once.is_empty() {
+        RunId::new().to_string()
+    } else {
+        format!("form-{once}")
+    };
     let run = match state.idempotency.claim(&key, request.as_bytes())? {
         Claim::Made(run) => run,
         Claim::New(reservation) => {
             let config = state.config.clone();
             let draft = tokio::task::spawn_blocking(move || Draft::from_pairs(&config, &pairs));
-            let draft = draft.await.map_err(|error| Error::Internal(error.into()))??;
+            let draft = draft
+                .await
+                .map_err(|error| Error::Internal(error.into()))??;
             let name = Some(values.get("run_name").to_owned()).filter(|name| !name.is_empty());
             let run = state.start_run(draft, name, Vec::new()).await?.id;
             reservation.keep(run);
@@ -277,9 +349,20 @@ async fn build(chrome: Chrome, state: &AppState, mut parts: Parts) -> Result<New
     let offers = offers(state).await?;
     choose_model(&mut parts.values, &offers.models);
     choose_dataset(&mut parts.values, &offers.datasets);
-    let Parts { tab, once, values, faults, yaml } = parts;
+    let Parts {
+        tab,
+        once,
+        values,
+        faults,
+        yaml,
+    } = parts;
     let parsed = values.parse().ok().map(|parsed| parsed.config);
-    let yaml = yaml.unwrap_or_else(|| parsed.as_ref().map(|config| config.to_flat_yaml(true)).unwrap_or_default());
+    let yaml = yaml.unwrap_or_else(|| {
+        parsed
+            .as_ref()
+            .map(|config| config.to_flat_yaml(true))
+            .unwrap_or_default()
+    });
     let preflight = match tab {
         NewTab::Form => preflight(t, state, values.clone()).await?.0,
         _ => Preflight::pending(t),
@@ -287,7 +370,10 @@ async fn build(chrome: Chrome, state: &AppState, mut parts: Parts) -> Result<New
     let prefix = if tab == NewTab::Yaml { "was." } else { "" };
     let hidden = match tab {
         NewTab::Form => Vec::new(),
-        _ => values.pairs().map(|(key, value)| (format!("{prefix}{key}"), value.to_owned())).collect(),
+        _ => values
+            .pairs()
+            .map(|(key, value)| (format!("{prefix}{key}"), value.to_owned()))
+            .collect(),
     };
     Ok(NewRunPage {
         has_demo: offers.models.iter().any(|model| model.is_demo),
@@ -296,7 +382,11 @@ async fn build(chrome: Chrome, state: &AppState, mut parts: Parts) -> Result<New
         datasets: DatasetPicker::new(t, &offers.datasets, &values, &faults),
         fields: basic(t, &values, &faults),
         groups: groups(t, &values, &faults),
-        command: if tab == NewTab::Command { command(state, &yaml) } else { CommandView::default() },
+        command: if tab == NewTab::Command {
+            command(state, &yaml)
+        } else {
+            CommandView::default()
+        },
         chrome: chrome.at(Section::New),
         preflight,
         hidden,
@@ -314,10 +404,14 @@ fn choose_model(values: &mut FormValues, models: &[ModelFolder]) {
     {
         values.set("model_name_or_path", model.path.clone());
     }
-    let chosen = models.iter().find(|model| model.path == values.get("model_name_or_path"));
+    let chosen = models
+        .iter()
+        .find(|model| model.path == values.get("model_name_or_path"));
     if values.is_fresh()
         && values.get("template").is_empty()
-        && let Some(template) = chosen.map(suggest_template).filter(|template| !template.is_empty())
+        && let Some(template) = chosen
+            .map(suggest_template)
+            .filter(|template| !template.is_empty())
     {
         values.set("template", template);
     }
@@ -325,7 +419,9 @@ fn choose_model(values: &mut FormValues, models: &[ModelFolder]) {
 
 /// Chooses the only usable dataset in a form that nobody touched.
 fn choose_dataset(values: &mut FormValues, datasets: &[Dataset]) {
-    let mut usable = datasets.iter().filter(|dataset| dataset.problem.is_none() && !dataset.ranking);
+    let mut usable = datasets
+        .iter()
+        .filter(|dataset| dataset.problem.is_none() && !dataset.ranking);
     if let (Some(only), None, true) = (usable.next(), usable.next(), values.is_fresh())
         && values.get("dataset").is_empty()
     {
@@ -335,8 +431,16 @@ fn choose_dataset(values: &mut FormValues, datasets: &[Dataset]) {
 
 fn summary_row(t: Tr, fault: &Fault) -> SummaryRow {
     SummaryRow {
-        href: if fault.field.is_empty() { String::new() } else { format!("#f-{}", fault.field.replace('.', "-")) },
-        label: if fault.field.is_empty() { t.s("new.tab_yaml") } else { label(t, &fault.field) },
+        href: if fault.field.is_empty() {
+            String::new()
+        } else {
+            format!("#f-{}", fault.field.replace('.', "-"))
+        },
+        label: if fault.field.is_empty() {
+            t.s("new.tab_yaml")
+        } else {
+            label(t, &fault.field)
+        },
         reason: fault.reason.clone(),
         hint: fault.hint.clone(),
     }
@@ -348,6 +452,8 @@ fn command(state: &AppState, yaml: &str) -> CommandView {
     let dir = dir.display();
     CommandView {
         board: format!("cd {dir}\ntrainer train {dir}/config.yaml --run-dir {dir}"),
-        shell: format!("cat > train.yaml <<'YAML'\n{yaml}YAML\ntrainer sft train.yaml output_dir=output"),
+        shell: format!(
+            "cat > train.yaml <<'YAML'\n{yaml}YAML\ntrainer sft train.yaml output_dir=output"
+        ),
     }
 }

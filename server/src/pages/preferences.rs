@@ -18,7 +18,10 @@ pub struct Preferences {
 }
 
 /// Keeps a choice and leads back to where it was made.
-pub async fn set_preferences(jar: CookieJar, Form(chosen): Form<Preferences>) -> (CookieJar, Redirect) {
+pub async fn set_preferences(
+    jar: CookieJar,
+    Form(chosen): Form<Preferences>,
+) -> (CookieJar, Redirect) {
     let mut jar = jar;
     if let Some(lang) = chosen.lang.as_deref().and_then(Lang::from_tag) {
         jar = jar.add(cookie("lang", lang.tag()));
@@ -53,7 +56,13 @@ mod tests {
     #[test]
     fn only_own_addresses_are_gone_back_to() {
         assert_eq!(own_address("/runs?state=failed"), "/runs?state=failed");
-        for foreign in ["//evil.example", "https://evil.example", "", "/\\evil.example", "/a\r\nb"] {
+        for foreign in [
+            "//evil.example",
+            "https://evil.example",
+            "",
+            "/\\evil.example",
+            "/a\r\nb",
+        ] {
             assert_eq!(own_address(foreign), "/runs", "{foreign}");
         }
     }

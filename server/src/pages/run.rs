@@ -101,10 +101,29 @@ pub async fn show_run(
     let body = if block.is_some() {
         Body::Nothing
     } else {
-        Body::load(chrome.t, &view, query.tab, dir, query.rank.as_deref(), texts).await?
+        Body::load(
+            chrome.t,
+            &view,
+            query.tab,
+            dir,
+            query.rank.as_deref(),
+            texts,
+        )
+        .await?
     };
-    let tabs = Tab::ALL.map(|(tab, query, label)| TabLink { tab, query, label, count: view.count_of(tab) });
-    let page = RunPage { chrome, run: view, tab: query.tab, tabs: tabs.into(), body };
+    let tabs = Tab::ALL.map(|(tab, query, label)| TabLink {
+        tab,
+        query,
+        label,
+        count: view.count_of(tab),
+    });
+    let page = RunPage {
+        chrome,
+        run: view,
+        tab: query.tab,
+        tabs: tabs.into(),
+        body,
+    };
     match block {
         Some(Block::Head) => super::answer(&page.as_head_block()),
         Some(Block::Live) => super::answer(&page.as_live()),
@@ -130,7 +149,14 @@ pub(super) fn state_label(state: RunState) -> String {
 
 /// Returns task, method and backend of a run in a few words.
 pub(super) fn task_of(t: Tr, run: &Run) -> String {
-    let word = |kind: &str, value: &str| t.find(format!("choice.{kind}.{value}")).map_or_else(|| value.to_owned(), str::to_owned);
+    let word = |kind: &str, value: &str| {
+        t.find(format!("choice.{kind}.{value}"))
+            .map_or_else(|| value.to_owned(), str::to_owned)
+    };
     let stage = run.stage.to_uppercase();
-    format!("{stage} · {} · {}", word("finetuning_type", &run.finetuning_type), word("backend", &run.backend))
+    format!(
+        "{stage} · {} · {}",
+        word("finetuning_type", &run.finetuning_type),
+        word("backend", &run.backend)
+    )
 }

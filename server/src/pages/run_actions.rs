@@ -34,10 +34,19 @@ pub async fn stop_run(
 }
 
 /// Asks whether to kill a run.
-pub async fn confirm_kill(chrome: Chrome, State(state): State<AppState>, Path(id): Path<String>) -> Result<Response, Error> {
+pub async fn confirm_kill(
+    chrome: Chrome,
+    State(state): State<AppState>,
+    Path(id): Path<String>,
+) -> Result<Response, Error> {
     let run = find_run(&state, &id).await?;
     let name = middle_cut(&run.name, 48);
-    super::answer(&KillPage { chrome: chrome.at(Section::Runs), id: run.id, name, steps: run.steps_done })
+    super::answer(&KillPage {
+        chrome: chrome.at(Section::Runs),
+        id: run.id,
+        name,
+        steps: run.steps_done,
+    })
 }
 
 /// Kills the processes of a run.

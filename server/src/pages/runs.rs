@@ -74,7 +74,9 @@ struct RunRow {
 impl RunRow {
     fn new(chrome: &Chrome, run: Run, now: i64) -> Self {
         let t = chrome.t;
-        let total = run.steps_total.map_or_else(|| "–".to_owned(), |total| t.count(total));
+        let total = run
+            .steps_total
+            .map_or_else(|| "–".to_owned(), |total| t.count(total));
         Self {
             href: format!("/runs/{}", run.id),
             task: task_of(t, &run),
@@ -84,8 +86,15 @@ impl RunRow {
             steps: format!("{} / {total}", t.count(run.steps_done)),
             percent: percent_of(&run),
             eta: eta_of(&run, now),
-            started: Some(Moment::new(t, run.started_ms.unwrap_or(run.created_ms), now)),
-            reason: run.exit.and_then(|exit| exit.message).filter(|_| run.state == RunState::Failed),
+            started: Some(Moment::new(
+                t,
+                run.started_ms.unwrap_or(run.created_ms),
+                now,
+            )),
+            reason: run
+                .exit
+                .and_then(|exit| exit.message)
+                .filter(|_| run.state == RunState::Failed),
             id: run.id,
             name: run.name,
             state: run.state,
@@ -101,7 +110,10 @@ impl RunRow {
     }
 
     fn bar(&self) -> Bar {
-        Bar { state: self.state, percent: self.percent }
+        Bar {
+            state: self.state,
+            percent: self.percent,
+        }
     }
 }
 
@@ -132,26 +144,42 @@ pub async fn list_runs(
     let page = state.store.list_runs(&filter, after, PAGE).await?;
     let now = now_ms();
     let chrome = chrome.at(Section::Runs);
-    let chips = RunState::ALL.iter().map(|&state| StateChip { state, count: counts.of(state), is_on: wanted == Some(state) });
+    let chips = RunState::ALL.iter().map(|&state| StateChip {
+        state,
+        count: counts.of(state),
+        is_on: wanted == Some(state),
+    });
     let next = page.next.map(|id| {
-        let mut address = format!("/runs?after={id}");
-        if let Some(state) = wanted {
-            address.push_str(&format!("&state={state}"));
-        }
-        address
+        let state = wanted
+            .map(|state| format!("&state={state}"))
+            .unwrap_or_default();
+        format!("/runs?after={id}{state}")
     });
     let page = RunsPage {
         is_first_visit: counts.total() == 0,
-        has_demo: state.config.models_dir().join(crate::demo::DEMO_NAME).join("config.json").is_file(),
+        has_demo: state
+            .config
+            .models_dir()
+            .join(crate::demo::DEMO_NAME)
+            .join("config.json")
+            .is_file(),
         once: RunId::new(),
         total: counts.total(),
         state: wanted,
         search,
         chips: chips.filter(|chip| chip.count > 0 || chip.is_on).collect(),
-        rows: page.runs.into_iter().map(|run| RunRow::new(&chrome, run, now)).collect(),
+        rows: page
+            .runs
+            .into_iter()
+            .map(|run| RunRow::new(&chrome, run, now))
+            .collect(),
         here: chrome.here.clone(),
         next,
         chrome,
     };
-    if is_htmx { super::answer(&page.as_list()) } else { super::answer(&page) }
+    if is_htmx {
+        super::answer(&page.as_list())
+    } else {
+        super::answer(&page)
+    }
 }

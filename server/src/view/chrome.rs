@@ -34,7 +34,10 @@ impl Theme {
 
     /// Returns the theme of a word.
     pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|theme| theme.as_str() == word)
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|theme| theme.as_str() == word)
     }
 
     /// Returns the value of `data-theme`, which `Auto` leaves out.
@@ -133,12 +136,18 @@ pub struct DeviceGauge {
 impl DeviceGauge {
     /// Draws the processor's bar.
     pub fn cpu_meter(&self) -> Meter {
-        Meter { percent: self.cpu_percent.min(100), high: 101 }
+        Meter {
+            percent: self.cpu_percent.min(100),
+            high: 101,
+        }
     }
 
     /// Draws the memory's bar.
     pub fn memory_meter(&self) -> Meter {
-        Meter { percent: self.memory_percent.min(100), high: 90 }
+        Meter {
+            percent: self.memory_percent.min(100),
+            high: 90,
+        }
     }
 }
 
@@ -178,10 +187,18 @@ impl Chrome {
     /// Reads language and theme from the request's headers.
     pub fn from_headers(headers: &HeaderMap) -> Self {
         let jar = CookieJar::from_headers(headers);
-        let lang = jar.get("lang").and_then(|cookie| Lang::from_tag(cookie.value())).or_else(|| {
-            headers.get("accept-language").and_then(|value| value.to_str().ok()).and_then(Lang::from_accept)
-        });
-        let theme = jar.get("theme").and_then(|cookie| Theme::from_word(cookie.value()));
+        let lang = jar
+            .get("lang")
+            .and_then(|cookie| Lang::from_tag(cookie.value()))
+            .or_else(|| {
+                headers
+                    .get("accept-language")
+                    .and_then(|value| value.to_str().ok())
+                    .and_then(Lang::from_accept)
+            });
+        let theme = jar
+            .get("theme")
+            .and_then(|cookie| Theme::from_word(cookie.value()));
         Self {
             t: Tr::new(lang.unwrap_or(Lang::En)),
             theme: theme.unwrap_or(Theme::Auto),
@@ -207,9 +224,19 @@ impl Chrome {
 
     /// Returns the links of the navigation.
     pub fn nav(&self) -> [NavItem; 4] {
-        let item = |section, href, icon, label| NavItem { section, href, icon, label, count: 0, is_bad: false };
+        let item = |section, href, icon, label| NavItem {
+            section,
+            href,
+            icon,
+            label,
+            count: 0,
+            is_bad: false,
+        };
         [
-            NavItem { count: self.active, ..item(Section::Runs, "/runs", "runs", "nav.runs") },
+            NavItem {
+                count: self.active,
+                ..item(Section::Runs, "/runs", "runs", "nav.runs")
+            },
             item(Section::New, "/runs/new", "new", "nav.new"),
             item(Section::Datasets, "/datasets", "datasets", "nav.datasets"),
             item(Section::Models, "/models", "models", "nav.models"),
@@ -220,9 +247,15 @@ impl Chrome {
 impl FromRequestParts<AppState> for Chrome {
     type Rejection = std::convert::Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Self::Rejection> {
+    async fn from_request_parts(
+        parts: &mut Parts,
+        state: &AppState,
+    ) -> Result<Self, Self::Rejection> {
         let mut chrome = Self::from_headers(&parts.headers);
-        chrome.here = parts.uri.path_and_query().map_or_else(|| "/runs".into(), ToString::to_string);
+        chrome.here = parts
+            .uri
+            .path_and_query()
+            .map_or_else(|| "/runs".into(), ToString::to_string);
         crate::pages::device::fill(&mut chrome, state).await;
         Ok(chrome)
     }

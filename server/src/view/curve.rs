@@ -25,7 +25,11 @@ impl HtmlSafe for Spark {}
 impl Spark {
     /// Draws values in their order; fewer than two draw nothing.
     pub fn new(values: &[f32]) -> Option<Self> {
-        let finite: Vec<f64> = values.iter().map(|value| f64::from(*value)).filter(|value| value.is_finite()).collect();
+        let finite: Vec<f64> = values
+            .iter()
+            .map(|value| f64::from(*value))
+            .filter(|value| value.is_finite())
+            .collect();
         if finite.len() < 2 {
             return None;
         }
@@ -38,7 +42,11 @@ impl Spark {
             let _ = write!(points, "{x:.1},{y:.1} ");
         }
         let (x, y) = place(last);
-        Some(Self { points: points.trim_end().to_owned(), x: format!("{x:.1}"), y: format!("{y:.1}") })
+        Some(Self {
+            points: points.trim_end().to_owned(),
+            x: format!("{x:.1}"),
+            y: format!("{y:.1}"),
+        })
     }
 }
 
@@ -54,19 +62,41 @@ struct Frame {
 }
 
 impl Frame {
-    fn around(values: impl Iterator<Item = f64>, left: f64, right: f64, bottom: f64, top: f64) -> Self {
+    fn around(
+        values: impl Iterator<Item = f64>,
+        left: f64,
+        right: f64,
+        bottom: f64,
+        top: f64,
+    ) -> Self {
         let (low, high) = values
             .filter(|value| value.is_finite())
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+                (low.min(value), high.max(value))
+            });
         let (low, high) = if low > high { (0.0, 1.0) } else { (low, high) };
-        Self { low, high, left, right, bottom, top }
+        Self {
+            low,
+            high,
+            left,
+            right,
+            bottom,
+            top,
+        }
     }
 
     /// Returns the place of a value at a share of the width.
     fn place(&self, share: f64, value: f64) -> (f64, f64) {
         let span = self.high - self.low;
-        let height = if span > 0.0 { (value - self.low) / span } else { 0.5 };
-        (self.left + share * (self.right - self.left), self.bottom - height * (self.bottom - self.top))
+        let height = if span > 0.0 {
+            (value - self.low) / span
+        } else {
+            0.5
+        };
+        (
+            self.left + share * (self.right - self.left),
+            self.bottom - height * (self.bottom - self.top),
+        )
     }
 }
 
@@ -106,6 +136,11 @@ impl Series {
     pub fn last(&self) -> Option<f64> {
         self.points.last().map(|point| point.1)
     }
+
+    /// Writes the newest value.
+    pub fn last_figure(&self) -> String {
+        self.last().map_or_else(|| "–".to_owned(), figure)
+    }
 }
 
 /// The first picture of a panel.
@@ -137,21 +172,35 @@ const HEIGHT: f64 = 200.0;
 impl CurveSvg {
     /// Draws the series over one range of steps; none with a finite value draws nothing.
     pub fn new(series: &[Series], steps: (u64, u64)) -> Option<Self> {
-        let values = || series.iter().flat_map(|series| series.points.iter().map(|point| point.1));
+        let values = || {
+            series
+                .iter()
+                .flat_map(|series| series.points.iter().map(|point| point.1))
+        };
         if !values().any(f64::is_finite) {
             return None;
         }
         let frame = Frame::around(values(), 0.0, WIDTH, HEIGHT - 4.0, 4.0);
         let span = (steps.1 - steps.0).max(1) as f64;
-        let place = |(step, value): (u64, f64)| frame.place((step.saturating_sub(steps.0)) as f64 / span, value);
+        let place = |(step, value): (u64, f64)| {
+            frame.place((step.saturating_sub(steps.0)) as f64 / span, value)
+        };
         let lines = series.iter().map(|series| draw(series, place)).collect();
-        Some(Self { lines, high: figure(frame.high), low: figure(frame.low), first: steps.0, last: steps.1 })
+        Some(Self {
+            lines,
+            high: figure(frame.high),
+            low: figure(frame.low),
+            first: steps.0,
+            last: steps.1,
+        })
     }
 }
 
 fn draw(series: &Series, place: impl Fn((u64, f64)) -> (f64, f64)) -> Drawn {
     let values: Vec<f64> = series.points.iter().map(|point| point.1).collect();
-    let smooth = series.is_smoothed.then(|| smooth_like_llamafactory(&values));
+    let smooth = series
+        .is_smoothed
+        .then(|| smooth_like_llamafactory(&values));
     let stride = series.points.len().div_ceil(MOST_POINTS).max(1);
     let kept = |index: &usize| index.is_multiple_of(stride) || index + 1 == values.len();
     let path = |values: &[f64]| {
@@ -168,10 +217,27 @@ fn draw(series: &Series, place: impl Fn((u64, f64)) -> (f64, f64)) -> Drawn {
         }
         path
     };
-    let finite: Vec<_> = series.points.iter().filter(|point| point.1.is_finite()).collect();
-    let dots = if finite.len() == 1 || !series.is_smoothed && finite.len() <= 12 { finite } else { Vec::new() };
-    let dots = dots.into_iter().map(|point| place(*point)).map(|(x, y)| (format!("{x:.1}"), format!("{y:.1}"))).collect();
-    Drawn { colour: series.colour, raw: path(&values), smooth: smooth.map(|smooth| path(&smooth)), dots }
+    let finite: Vec<_> = series
+        .points
+        .iter()
+        .filter(|point| point.1.is_finite())
+        .collect();
+    let dots = if finite.len() == 1 || !series.is_smoothed && finite.len() <= 12 {
+        finite
+    } else {
+        Vec::new()
+    };
+    let dots = dots
+        .into_iter()
+        .map(|point| place(*point))
+        .map(|(x, y)| (format!("{x:.1}"), format!("{y:.1}")))
+        .collect();
+    Drawn {
+        colour: series.colour,
+        raw: path(&values),
+        smooth: smooth.map(|smooth| path(&smooth)),
+        dots,
+    }
 }
 
 #[cfg(test)]
@@ -181,7 +247,10 @@ mod tests {
     #[test]
     fn smoothing_is_llamafactorys() {
         let smooth = smooth_like_llamafactory(&[4.0, 3.0, 2.0, 1.0]);
-        for (found, wanted) in smooth.iter().zip([4.0, 3.089_701_2, 2.097_747_5, 1.098_469_3]) {
+        for (found, wanted) in smooth
+            .iter()
+            .zip([4.0, 3.089_701_2, 2.097_747_5, 1.098_469_3])
+        {
             assert!((found - wanted).abs() < 1e-6, "{smooth:?}");
         }
     }
@@ -189,10 +258,18 @@ mod tests {
     #[test]
     fn a_line_breaks_at_nan_and_ignores_it_for_the_range() {
         let points = vec![(0, 1.0), (1, 2.0), (2, f64::NAN), (3, 3.0), (4, 2.0)];
-        let series = [Series { name: "loss".into(), colour: 1, points, is_smoothed: false }];
+        let series = [Series {
+            name: "loss".into(),
+            colour: 1,
+            points,
+            is_smoothed: false,
+        }];
         let curve = CurveSvg::new(&series, (0, 4)).unwrap();
         assert_eq!(curve.lines[0].raw.matches('M').count(), 2);
-        assert_eq!((curve.low.as_str(), curve.high.as_str()), ("1.000", "3.000"));
+        assert_eq!(
+            (curve.low.as_str(), curve.high.as_str()),
+            ("1.000", "3.000")
+        );
     }
 
     #[test]

@@ -10,12 +10,16 @@ pub fn figure(value: f64) -> String {
         return "NaN".into();
     }
     if value.is_infinite() {
-        return if value > 0.0 { "∞".into() } else { "−∞".into() };
+        return if value > 0.0 {
+            "∞".into()
+        } else {
+            "−∞".into()
+        };
     }
     let size = value.abs();
     if size == 0.0 {
         "0".into()
-    } else if size < 1e-3 || size >= 1e6 {
+    } else if !(1e-3..1e6).contains(&size) {
         let text = format!("{value:.2e}");
         match text.split_once('e') {
             Some((digits, power)) => format!("{}e{power}", trim_zeros(digits)),
@@ -24,8 +28,14 @@ pub fn figure(value: f64) -> String {
     } else if size >= 1000.0 {
         format!("{value:.0}")
     } else {
-        let whole_digits = if size < 1.0 { 1 } else { size.log10().floor() as usize + 1 };
-        format!("{value:.*}", 4_usize.saturating_sub(whole_digits))
+        let decimals = if size < 10.0 {
+            3
+        } else if size < 100.0 {
+            2
+        } else {
+            1
+        };
+        format!("{value:.decimals$}")
     }
 }
 
@@ -38,14 +48,22 @@ pub fn setting(value: f64) -> String {
 }
 
 fn trim_zeros(digits: &str) -> &str {
-    if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
+    if digits.contains('.') {
+        digits.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        digits
+    }
 }
 
 /// Writes a duration: `0:08`, `12:40`, `1:02:33`.
 pub fn duration(ms: i64) -> String {
     let seconds = ms.max(0) / 1000;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes}:{seconds:02}")
+    }
 }
 
 /// Writes a size in the largest unit that leaves a whole part.
@@ -99,7 +117,11 @@ impl Moment {
             3600..86_400 => t.n("time.hours_ago", seconds / 3600),
             _ => stamp.strftime("%Y-%m-%d %H:%M").to_string(),
         };
-        Self { ms, iso: stamp.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), text }
+        Self {
+            ms,
+            iso: stamp.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            text,
+        }
     }
 }
 
@@ -127,23 +149,50 @@ mod tests {
 
     #[test]
     fn figures_have_four_digits_at_most() {
-        let written = [1.203_999_9, 0.083_12, 4.1e-5, 5e-5, 18_204.4, 0.0, 12.5, f64::NAN].map(figure);
-        assert_eq!(written, ["1.204", "0.083", "4.1e-5", "5e-5", "18204", "0", "12.50", "NaN"]);
+        let written = [
+            1.203_999_9,
+            0.083_12,
+            4.1e-5,
+            5e-5,
+            18_204.4,
+            0.0,
+            12.5,
+            f64::NAN,
+        ]
+        .map(figure);
+        assert_eq!(
+            written,
+            [
+                "1.204", "0.083", "4.1e-5", "5e-5", "18204", "0", "12.50", "NaN"
+            ]
+        );
     }
 
     #[test]
     fn settings_are_written_as_typed() {
-        assert_eq!([5e-5, 0.1, 3.0, 0.0, 1e-8].map(setting), ["5e-5", "0.1", "3", "0", "1e-8"]);
+        assert_eq!(
+            [5e-5, 0.1, 3.0, 0.0, 1e-8].map(setting),
+            ["5e-5", "0.1", "3", "0", "1e-8"]
+        );
     }
 
     #[test]
     fn durations_and_sizes_are_short() {
-        assert_eq!([8_000, 760_000, 3_753_000].map(duration), ["0:08", "12:40", "1:02:33"]);
-        assert_eq!([12, 2048, 270_000_000].map(bytes), ["12 B", "2.0 KiB", "257 MiB"]);
+        assert_eq!(
+            [8_000, 760_000, 3_753_000].map(duration),
+            ["0:08", "12:40", "1:02:33"]
+        );
+        assert_eq!(
+            [12, 2048, 270_000_000].map(bytes),
+            ["12 B", "2.0 KiB", "257 MiB"]
+        );
     }
 
     #[test]
     fn a_long_name_keeps_its_end() {
-        assert_eq!(middle_cut("qwen-sft-a-very-long-name-lr1e4", 15), "qwen-sf…ame-lr1e4".chars().take(7).collect::<String>() + "…e-lr1e4");
+        assert_eq!(
+            middle_cut("qwen-sft-a-very-long-name-lr1e4", 15),
+            "qwen-sf…ame-lr1e4".chars().take(7).collect::<String>() + "…e-lr1e4"
+        );
     }
 }

@@ -40,7 +40,10 @@ mod tests {
 
     #[test]
     fn backticks_become_code_and_everything_is_escaped() {
-        assert_eq!(prose("`a<b` is not `c`").to_string(), "<code>a&#60;b</code> is not <code>c</code>");
+        assert_eq!(
+            prose("`a<b` is not `c`").to_string(),
+            "<code>a&#60;b</code> is not <code>c</code>"
+        );
         assert_eq!(prose("it`s <b>").to_string(), "it`s &#60;b&#62;");
     }
 }

@@ -23,7 +23,12 @@ fn one<'a>(page: &'a Html, css: &str) -> ElementRef<'a> {
 }
 
 fn text(element: ElementRef<'_>) -> String {
-    element.text().collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ")
+    element
+        .text()
+        .collect::<String>()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 async fn page(board: &TestBoard, path: &str, headers: &[(&str, &str)]) -> (Answer, Html) {
@@ -36,14 +41,21 @@ async fn page(board: &TestBoard, path: &str, headers: &[(&str, &str)]) -> (Answe
     (answer, html)
 }
 
-async fn send_form(board: &TestBoard, path: &str, form: &str, headers: &[(&str, &str)]) -> (Answer, Html) {
+async fn send_form(
+    board: &TestBoard,
+    path: &str,
+    form: &str,
+    headers: &[(&str, &str)],
+) -> (Answer, Html) {
     let mut request = TestBoard::request(Method::POST, path)
         .header(header::ACCEPT, "text/html")
         .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let answer = board.send(request.body(Body::from(form.to_owned())).unwrap()).await;
+    let answer = board
+        .send(request.body(Body::from(form.to_owned())).unwrap())
+        .await;
     let html = Html::parse_document(&answer.text());
     (answer, html)
 }
@@ -57,24 +69,47 @@ async fn first_visit_offers_the_demo_as_its_one_primary_action() {
     one(&html, "form[action='/runs/demo'] button.primary");
     assert_eq!(select(&html, "h1").len(), 1);
     let (answer, _) = page(&board, "/", &[]).await;
-    assert_eq!((answer.status.as_u16(), answer.header("location")), (303, "/runs"));
+    assert_eq!(
+        (answer.status.as_u16(), answer.header("location")),
+        (303, "/runs")
+    );
 }
 
 #[tokio::test]
 async fn every_page_has_one_heading_and_no_style_or_script_in_place() {
     let board = TestBoard::open().await;
     let run = board.make_run("one").await;
-    let paths = ["/runs", "/runs/new", "/models", "/datasets", "/nothing/here"].map(str::to_owned);
+    let paths = [
+        "/runs",
+        "/runs/new",
+        "/models",
+        "/datasets",
+        "/nothing/here",
+    ]
+    .map(str::to_owned);
     let tabs = ["", "?tab=log", "?tab=config", "?tab=files"].map(|tab| format!("/runs/{run}{tab}"));
     for path in paths.into_iter().chain(tabs) {
         let (answer, html) = page(&board, &path, &[]).await;
-        assert!(answer.status.is_success() || path.starts_with("/nothing"), "{path}: {}", answer.status);
+        assert!(
+            answer.status.is_success() || path.starts_with("/nothing"),
+            "{path}: {}",
+            answer.status
+        );
         assert_eq!(select(&html, "h1").len(), 1, "{path}");
-        assert_eq!(select(&html, "[style], script:not([src]), style").len(), 0, "{path}");
+        assert_eq!(
+            select(&html, "[style], script:not([src]), style").len(),
+            0,
+            "{path}"
+        );
         let with_handler = html.tree.values().filter_map(|node| node.as_element());
-        let handlers = with_handler.flat_map(|element| element.attrs()).filter(|(name, _)| name.starts_with("on") || name.starts_with("hx-on"));
+        let handlers = with_handler
+            .flat_map(|element| element.attrs())
+            .filter(|(name, _)| name.starts_with("on") || name.starts_with("hx-on"));
         assert_eq!(handlers.count(), 0, "{path}");
-        let ids: Vec<_> = select(&html, "[id]").into_iter().filter_map(|element| element.attr("id")).collect();
+        let ids: Vec<_> = select(&html, "[id]")
+            .into_iter()
+            .filter_map(|element| element.attr("id"))
+            .collect();
         let unique: std::collections::HashSet<_> = ids.iter().collect();
         assert_eq!(ids.len(), unique.len(), "{path} uses an id twice");
     }
@@ -85,9 +120,15 @@ async fn later_tasks_and_backends_cannot_be_taken_and_say_why() {
     let board = TestBoard::open().await;
     let (_, html) = page(&board, "/runs/new", &[]).await;
     for (name, later) in [("stage", 5), ("backend", 5)] {
-        let disabled = select(&html, &format!("input[name='{name}'][aria-disabled='true']"));
+        let disabled = select(
+            &html,
+            &format!("input[name='{name}'][aria-disabled='true']"),
+        );
         assert_eq!(disabled.len(), later, "{name}");
-        let reason = one(&html, &format!("#{}", disabled[0].attr("aria-describedby").unwrap()));
+        let reason = one(
+            &html,
+            &format!("#{}", disabled[0].attr("aria-describedby").unwrap()),
+        );
         assert!(text(reason).contains("arrives with"), "{}", text(reason));
     }
     let form = GOOD_FORM.replace("stage=sft", "stage=dpo");
@@ -117,14 +158,30 @@ async fn refused_form_keeps_its_values_and_explains_each_field() {
         assert_eq!(input.attr("value"), Some(value), "{name}");
         assert_eq!(input.attr("aria-invalid"), Some("true"), "{name}");
         let described = input.attr("aria-describedby").unwrap();
-        assert!(described.split(' ').any(|id| id == format!("f-{name}-error")), "{described}");
+        assert!(
+            described
+                .split(' ')
+                .any(|id| id == format!("f-{name}-error")),
+            "{described}"
+        );
         assert!(!text(one(&html, &format!("#f-{name}-error"))).is_empty());
         let link = format!("#f-{name}");
-        assert!(summary.select(&Selector::parse("a").unwrap()).any(|a| a.attr("href") == Some(&link)), "{name}");
+        assert!(
+            summary
+                .select(&Selector::parse("a").unwrap())
+                .any(|a| a.attr("href") == Some(&link)),
+            "{name}"
+        );
     }
-    assert!(text(one(&html, "#f-val_size-error")).contains("0.1"), "the comma's hint names the dot");
+    assert!(
+        text(one(&html, "#f-val_size-error")).contains("0.1"),
+        "the comma's hint names the dot"
+    );
     let group = one(&html, "#group-lora");
-    assert!(group.attr("open").is_some(), "a group with a problem opens by itself");
+    assert!(
+        group.attr("open").is_some(),
+        "a group with a problem opens by itself"
+    );
     assert!(board.state.store.count_runs().await.unwrap().total() == 0);
 }
 
@@ -136,7 +193,10 @@ async fn good_form_is_sent_on_to_its_run_and_makes_one_however_often_it_is_sent(
     let first = answer.header("location").to_owned();
     assert!(first.starts_with("/runs/0"), "{first}");
     let (answer, _) = send_form(&board, "/runs", GOOD_FORM, &[("hx-request", "true")]).await;
-    assert_eq!((answer.status, answer.header("hx-redirect")), (StatusCode::OK, first.as_str()));
+    assert_eq!(
+        (answer.status, answer.header("hx-redirect")),
+        (StatusCode::OK, first.as_str())
+    );
     assert_eq!(board.state.store.count_runs().await.unwrap().total(), 1);
 }
 
@@ -165,28 +225,59 @@ async fn check_says_the_same_words_as_the_field_and_links_to_it() {
     assert!(text(one(&html, "#start-why")).contains("learning_rate"));
     let (_, html) = send_form(&board, "/runs", &form, &[]).await;
     let beside = text(one(&html, "#f-learning_rate-error"));
-    assert!(beside.contains(&row.attr("data-reason").unwrap().replace('`', "")), "{beside}");
+    assert!(
+        beside.contains(&row.attr("data-reason").unwrap().replace('`', "")),
+        "{beside}"
+    );
     let (_, html) = send_form(&board, "/runs/check", GOOD_FORM, &[]).await;
-    assert!(one(&html, "#start").attr("aria-disabled").is_none(), "{}", html.html());
+    assert!(
+        one(&html, "#start").attr("aria-disabled").is_none(),
+        "{}",
+        html.html()
+    );
 }
 
 #[tokio::test]
 async fn yaml_and_form_show_one_configuration() {
     let board = TestBoard::open().await;
-    let (_, html) = send_form(&board, "/runs/new", &format!("{GOOD_FORM}&source=form&tab=yaml&learning_rate=3e-4"), &[]).await;
+    let (_, html) = send_form(
+        &board,
+        "/runs/new",
+        &format!("{GOOD_FORM}&source=form&tab=yaml&learning_rate=3e-4"),
+        &[],
+    )
+    .await;
     let yaml = text(one(&html, "textarea[name='yaml']"));
-    assert!(yaml.contains("learning_rate: 0.0003") || yaml.contains("learning_rate: 3e-4"), "{yaml}");
+    assert!(
+        yaml.contains("learning_rate: 0.0003") || yaml.contains("learning_rate: 3e-4"),
+        "{yaml}"
+    );
     let edited = "source=yaml&tab=form&yaml=stage%3A+sft%0Amodel_name_or_path%3A+models%2Fdemo%0Adataset%3A+demo%0Atemplate%3A+chatml%0Alora_rank%3A+32%0A";
     let (answer, html) = send_form(&board, "/runs/new", edited, &[]).await;
     assert_eq!(answer.status, StatusCode::OK);
-    assert_eq!(one(&html, "input[name='lora_rank']").attr("value"), Some("32"));
+    assert_eq!(
+        one(&html, "input[name='lora_rank']").attr("value"),
+        Some("32")
+    );
     let broken = "source=yaml&tab=form&yaml=stage%3A+sft%0Alora_rnak%3A+32%0A";
     let (answer, html) = send_form(&board, "/runs/new", broken, &[]).await;
     assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY);
     let said = text(one(&html, "#error-summary"));
-    assert!(said.contains("line 2") && said.contains("lora_rank"), "{said}");
-    assert!(text(one(&html, "textarea[name='yaml']")).contains("lora_rnak"), "the text is kept");
-    let (_, html) = send_form(&board, "/runs/new", &format!("{GOOD_FORM}&source=form&tab=command"), &[]).await;
+    assert!(
+        said.contains("line 2") && said.contains("lora_rank"),
+        "{said}"
+    );
+    assert!(
+        text(one(&html, "textarea[name='yaml']")).contains("lora_rnak"),
+        "the text is kept"
+    );
+    let (_, html) = send_form(
+        &board,
+        "/runs/new",
+        &format!("{GOOD_FORM}&source=form&tab=command"),
+        &[],
+    )
+    .await;
     assert!(text(one(&html, "#command-board")).contains("--run-dir"));
 }
 
@@ -195,7 +286,11 @@ async fn hostile_names_stay_text() {
     let board = TestBoard::open().await;
     let name = "<script>alert(1)</script>\"'&<b>";
     let run = board.make_run(name).await;
-    for path in ["/runs".to_owned(), format!("/runs/{run}"), format!("/runs/new?from={run}")] {
+    for path in [
+        "/runs".to_owned(),
+        format!("/runs/{run}"),
+        format!("/runs/new?from={run}"),
+    ] {
         let (answer, html) = page(&board, &path, &[]).await;
         assert!(!answer.text().contains("<script>alert"), "{path}");
         assert_eq!(select(&html, "main b b, h1 b").len(), 0, "{path}");
@@ -203,7 +298,10 @@ async fn hostile_names_stay_text() {
     let (_, html) = page(&board, &format!("/runs/{run}"), &[]).await;
     assert_eq!(text(one(&html, "h1")), name);
     let (_, html) = page(&board, "/runs?q=%3Cimg+src%3Dx%3E", &[]).await;
-    assert_eq!(one(&html, "input[name='q']").attr("value"), Some("<img src=x>"));
+    assert_eq!(
+        one(&html, "input[name='q']").attr("value"),
+        Some("<img src=x>")
+    );
 }
 
 #[tokio::test]
@@ -212,24 +310,50 @@ async fn languages_and_themes_come_from_cookies_and_leave_no_key_bare() {
     let run = board.make_run("one").await;
     let bare = |html: &Html, lang: Lang| {
         let body = text(one(html, "body"));
-        let keys = Tr::new(lang).catalogue().keys().filter(|key| key.contains('.') && body.contains(key.as_str()));
+        let keys = Tr::new(lang)
+            .catalogue()
+            .keys()
+            .filter(|key| key.contains('.') && body.contains(key.as_str()));
         keys.cloned().collect::<Vec<_>>()
     };
     for lang in Lang::ALL {
         let cookie = format!("lang={}; theme=dark", lang.tag());
-        for path in ["/runs".to_owned(), "/runs/new".to_owned(), "/models".to_owned(), "/datasets".to_owned(), format!("/runs/{run}")] {
+        for path in [
+            "/runs".to_owned(),
+            "/runs/new".to_owned(),
+            "/models".to_owned(),
+            "/datasets".to_owned(),
+            format!("/runs/{run}"),
+        ] {
             let (_, html) = page(&board, &path, &[("cookie", &cookie)]).await;
             let root = one(&html, "html");
-            assert_eq!((root.attr("lang"), root.attr("data-theme")), (Some(lang.tag()), Some("dark")));
+            assert_eq!(
+                (root.attr("lang"), root.attr("data-theme")),
+                (Some(lang.tag()), Some("dark"))
+            );
             assert_eq!(bare(&html, *lang), Vec::<String>::new(), "{path}");
         }
     }
-    let (_, html) = page(&board, "/runs", &[("accept-language", "zh-CN,zh;q=0.9,en;q=0.8")]).await;
+    let (_, html) = page(
+        &board,
+        "/runs",
+        &[("accept-language", "zh-CN,zh;q=0.9,en;q=0.8")],
+    )
+    .await;
     assert_eq!(one(&html, "html").attr("lang"), Some("zh-Hans"));
     let (answer, _) = send_form(&board, "/preferences", "lang=ru&back=%2Fmodels", &[]).await;
-    assert_eq!((answer.status.as_u16(), answer.header("location")), (303, "/models"));
+    assert_eq!(
+        (answer.status.as_u16(), answer.header("location")),
+        (303, "/models")
+    );
     assert!(answer.header("set-cookie").starts_with("lang=ru"));
-    let (answer, _) = send_form(&board, "/preferences", "theme=dark&back=https%3A%2F%2Fevil.example", &[]).await;
+    let (answer, _) = send_form(
+        &board,
+        "/preferences",
+        "theme=dark&back=https%3A%2F%2Fevil.example",
+        &[],
+    )
+    .await;
     assert_eq!(answer.header("location"), "/runs");
 }
 
@@ -242,7 +366,10 @@ async fn list_is_filtered_by_state_and_text_and_htmx_gets_its_rows() {
     assert_eq!(select(&html, ".runs-table tbody tr").len(), 1);
     let (_, html) = page(&board, "/runs?state=failed", &[]).await;
     assert_eq!(select(&html, ".runs-table tbody tr").len(), 0);
-    assert!(select(&html, "#runs-list a[href='/runs']").len() == 1, "an empty list offers the way back");
+    assert!(
+        select(&html, "#runs-list a[href='/runs']").len() == 1,
+        "an empty list offers the way back"
+    );
     let (_, html) = page(&board, "/runs", &[("hx-request", "true")]).await;
     assert_eq!(select(&html, ".runs-table tbody tr").len(), 2);
     assert_eq!(select(&html, ".side").len(), 0);
@@ -255,10 +382,21 @@ async fn badge_title_and_icon_of_a_run_agree_and_its_actions_fit() {
     board.wait_for_step(&id, 1).await;
     let (_, html) = page(&board, &format!("/runs/{id}"), &[]).await;
     assert_eq!(text(one(&html, "#run-badge")), "running");
-    assert!(one(&html, "#tab-icon").attr("href").unwrap().contains("running.svg"));
-    assert_eq!(select(&html, "#run-head form[action$='/stop'] button").len(), 1);
+    assert!(
+        one(&html, "#tab-icon")
+            .attr("href")
+            .unwrap()
+            .contains("running.svg")
+    );
+    assert_eq!(
+        select(&html, "#run-head form[action$='/stop'] button").len(),
+        1
+    );
     let (_, html) = page(&board, &format!("/runs/{id}/kill"), &[]).await;
-    one(&html, &format!("form[action='/runs/{id}/kill'] button.danger"));
+    one(
+        &html,
+        &format!("form[action='/runs/{id}/kill'] button.danger"),
+    );
     board.let_go();
     board.wait_for_state(&id, RunState::Finished).await;
     let (_, html) = page(&board, &format!("/runs/{id}"), &[]).await;
@@ -280,7 +418,12 @@ async fn failed_run_shows_sentence_and_evidence() {
     let card = one(&html, "#failure[role='alert']");
     assert!(!text(card.select(&Selector::parse("h2").unwrap()).next().unwrap()).is_empty());
     assert!(text(card).contains("exit code"));
-    let (_, html) = page(&board, &format!("/runs/{id}?block=live"), &[("hx-request", "true")]).await;
+    let (_, html) = page(
+        &board,
+        &format!("/runs/{id}?block=live"),
+        &[("hx-request", "true")],
+    )
+    .await;
     one(&html, "#run-live #failure");
     assert_eq!(select(&html, "#run-head").len(), 0);
 }
@@ -291,8 +434,18 @@ async fn files_are_given_from_the_run_directory_alone() {
     let id = board.start_run().await;
     let (answer, _) = page(&board, &format!("/runs/{id}/files/training_args.yaml"), &[]).await;
     assert_eq!(answer.status, StatusCode::OK);
-    assert!(answer.header("content-disposition").starts_with("attachment"));
-    for path in ["..%2F..%2Fboard.sqlite", "%2Fetc%2Fpasswd", "logs", "nothing.json", "."] {
+    assert!(
+        answer
+            .header("content-disposition")
+            .starts_with("attachment")
+    );
+    for path in [
+        "..%2F..%2Fboard.sqlite",
+        "%2Fetc%2Fpasswd",
+        "logs",
+        "nothing.json",
+        ".",
+    ] {
         let (answer, _) = page(&board, &format!("/runs/{id}/files/{path}"), &[]).await;
         assert_eq!(answer.status, StatusCode::NOT_FOUND, "{path}");
     }
@@ -301,7 +454,11 @@ async fn files_are_given_from_the_run_directory_alone() {
 #[tokio::test]
 async fn failed_requests_get_a_page_with_a_way_on() {
     let board = TestBoard::open().await;
-    for path in ["/nothing", "/runs/not-an-id", "/runs/0192f0c8-0000-7000-8000-000000000000"] {
+    for path in [
+        "/nothing",
+        "/runs/not-an-id",
+        "/runs/0192f0c8-0000-7000-8000-000000000000",
+    ] {
         let (answer, html) = page(&board, path, &[("cookie", "lang=zh-Hans")]).await;
         assert_eq!(answer.status, StatusCode::NOT_FOUND, "{path}");
         one(&html, "main a.btn.primary[href='/runs']");

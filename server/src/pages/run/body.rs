@@ -36,12 +36,19 @@ impl Body {
     ) -> Result<Self, Error> {
         let file = file.map(str::to_owned);
         let blocking = |work: Box<dyn FnOnce() -> Self + Send>| async {
-            tokio::task::spawn_blocking(work).await.map_err(|error| Error::Internal(error.into()))
+            tokio::task::spawn_blocking(work)
+                .await
+                .map_err(|error| Error::Internal(error.into()))
         };
         match tab {
             Tab::Charts => Ok(Self::Charts(panels(t, run))),
             Tab::Config => Ok(Self::Config(ConfigView::new(t, texts))),
-            Tab::Log => blocking(Box::new(move || Self::Log(LogView::read(t, &dir, file.as_deref())))).await,
+            Tab::Log => {
+                blocking(Box::new(move || {
+                    Self::Log(LogView::read(t, &dir, file.as_deref()))
+                }))
+                .await
+            }
             Tab::Files => blocking(Box::new(move || Self::Files(FileList::read(t, &dir)))).await,
         }
     }
@@ -66,10 +73,14 @@ pub(super) struct ConfigRow {
 
 impl ConfigView {
     fn new(t: Tr, texts: Option<RunTexts>) -> Self {
-        let Some(texts) = texts else { return Self::default() };
+        let Some(texts) = texts else {
+            return Self::default();
+        };
         let given = RunConfig::from_yaml(&texts.input_yaml, &[]).ok();
         let acted = RunConfig::from_yaml(&texts.config_yaml, &[]).ok();
-        let changed = acted.map(|parsed| parsed.config.changed_keys()).unwrap_or_default();
+        let changed = acted
+            .map(|parsed| parsed.config.changed_keys())
+            .unwrap_or_default();
         Self {
             hash: texts.config_hash.chars().take(12).collect(),
             changed: changed
@@ -82,7 +93,13 @@ impl ConfigView {
                 })
                 .collect(),
             without_effect: given
-                .map(|parsed| parsed.accepted_without_effect.into_iter().map(|key| (key.key, key.reason)).collect())
+                .map(|parsed| {
+                    parsed
+                        .accepted_without_effect
+                        .into_iter()
+                        .map(|key| (key.key, key.reason))
+                        .collect()
+                })
                 .unwrap_or_default(),
             given: texts.input_yaml,
         }

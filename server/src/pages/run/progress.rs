@@ -69,38 +69,69 @@ pub(super) fn strip(t: Tr, run: &Run) -> Vec<StageView> {
             let class = match run.state {
                 RunState::Finished => "done",
                 RunState::Queued => "todo",
-                RunState::Failed | RunState::Stopped if index == TRAINING && is_training && !is_whole(run) => ended(run.state),
+                RunState::Failed | RunState::Stopped
+                    if index == TRAINING && is_training && !is_whole(run) =>
+                {
+                    ended(run.state)
+                }
                 RunState::Failed | RunState::Stopped if is_now => ended(run.state),
-                RunState::Failed | RunState::Stopped => if is_before(index, current, is_training) { "done" } else { "skipped" },
+                RunState::Failed | RunState::Stopped => {
+                    if is_before(index, current, is_training) {
+                        "done"
+                    } else {
+                        "skipped"
+                    }
+                }
                 _ if is_now => "current",
                 _ if index == TRAINING && is_training && !is_whole(run) => "current",
                 _ if is_before(index, current, is_training) => "done",
                 _ => "todo",
             };
             let is_counted = matches!(class, "current" | "failed" | "stopped");
-            let counted = phase.filter(|phase| phase.name == *name).and_then(|phase| phase.done.zip(phase.total));
+            let counted = phase
+                .filter(|phase| phase.name == *name)
+                .and_then(|phase| phase.done.zip(phase.total));
             let (done, total) = match index {
                 TRAINING => (run.steps_done, run.steps_total.unwrap_or(0)),
                 _ => counted.unwrap_or((0, 0)),
             };
             let is_measured = is_counted && total > 0;
-            let percent = if index == TRAINING { percent_of(run) } else { (done * 100).checked_div(total).unwrap_or(0) };
+            let percent = if index == TRAINING {
+                percent_of(run)
+            } else {
+                (done * 100).checked_div(total).unwrap_or(0)
+            };
             StageView {
                 class,
                 label,
-                bar: is_measured.then(|| Bar { state: run.state, percent: percent.min(100) }),
-                note: is_measured.then(|| t.f3("stage.note", percent.min(100), t.count(done), t.count(total))),
+                bar: is_measured.then(|| Bar {
+                    state: run.state,
+                    percent: percent.min(100),
+                }),
+                note: is_measured.then(|| {
+                    t.f3(
+                        "stage.note",
+                        percent.min(100),
+                        t.count(done),
+                        t.count(total),
+                    )
+                }),
             }
         })
         .collect()
 }
 
 const fn ended(state: RunState) -> &'static str {
-    if matches!(state, RunState::Failed) { "failed" } else { "stopped" }
+    if matches!(state, RunState::Failed) {
+        "failed"
+    } else {
+        "stopped"
+    }
 }
 
 fn is_whole(run: &Run) -> bool {
-    run.steps_total.is_some_and(|total| total > 0 && run.steps_done >= total)
+    run.steps_total
+        .is_some_and(|total| total > 0 && run.steps_done >= total)
 }
 
 fn is_before(index: usize, current: Option<usize>, is_training: bool) -> bool {
@@ -114,12 +145,16 @@ fn is_before(index: usize, current: Option<usize>, is_training: bool) -> bool {
 
 /// Returns about how long a run of the list still takes, from its mean step.
 pub(in crate::pages) fn eta_of(run: &Run, now: i64) -> Option<String> {
-    let left = run.steps_total?.checked_sub(run.steps_done).filter(|left| *left > 0)?;
+    let left = run
+        .steps_total?
+        .checked_sub(run.steps_done)
+        .filter(|left| *left > 0)?;
     let elapsed = now - run.started_ms?;
     if run.state != RunState::Running || run.steps_done < 2 || run.attempt > 1 || elapsed <= 0 {
         return None;
     }
-    let ms = elapsed.checked_mul(i64::try_from(left).ok()?)? / i64::try_from(run.steps_done).ok()?;
+    let ms =
+        elapsed.checked_mul(i64::try_from(left).ok()?)? / i64::try_from(run.steps_done).ok()?;
     Some(duration(ms))
 }
 

@@ -107,13 +107,18 @@ impl RunView {
         dir: RunDir,
         texts: Option<&RunTexts>,
     ) -> Result<Self, Error> {
-        let query = SeriesQuery { max_points: POINTS, ..SeriesQuery::default() };
+        let query = SeriesQuery {
+            max_points: POINTS,
+            ..SeriesQuery::default()
+        };
         let stored = state.store.series(run.id, &query).await?;
         let recent = recent_points(state, &run).await?;
         let (dir, is_failed) = (dir.clone(), run.state == RunState::Failed);
         let disk = tokio::task::spawn_blocking(move || Disk::read(&dir, is_failed));
         let disk = disk.await.map_err(|error| Error::Internal(error.into()))?;
-        let config = texts.and_then(|texts| RunConfig::from_yaml(&texts.config_yaml, &[]).ok()).map(|parsed| parsed.config);
+        let config = texts
+            .and_then(|texts| RunConfig::from_yaml(&texts.config_yaml, &[]).ok())
+            .map(|parsed| parsed.config);
         Ok(Self::new(t, run, &stored, &recent, disk, config))
     }
 
@@ -129,7 +134,9 @@ impl RunView {
         let gap = median_gap(recent);
         let left = run.steps_total.unwrap_or(0).saturating_sub(run.steps_done);
         let is_running = run.state == RunState::Running;
-        let eta = gap.filter(|_| is_running && left > 0 && recent.len() > 2).map(|gap| gap * i64::try_from(left).unwrap_or(0));
+        let eta = gap
+            .filter(|_| is_running && left > 0 && recent.len() > 2)
+            .map(|gap| gap * i64::try_from(left).unwrap_or(0));
         let series = panels::series_of(stored);
         Self {
             t,
@@ -138,7 +145,9 @@ impl RunView {
             chips: chips(t, &run),
             strip: strip(t, &run),
             eta: eta.map(duration),
-            eta_about: gap.map(|gap| t.f2("run.eta_about", duration_of_step(gap), t.count(left))).unwrap_or_default(),
+            eta_about: gap
+                .map(|gap| t.f2("run.eta_about", duration_of_step(gap), t.count(left)))
+                .unwrap_or_default(),
             quiet: quiet(t, &run, recent, gap, now),
             figures: figures(t, &run, &series, now),
             alerts: alerts(t, &run, &disk),
@@ -185,7 +194,10 @@ impl RunView {
     }
 
     pub(super) fn can_stop(&self) -> bool {
-        matches!(self.state, RunState::Queued | RunState::Starting | RunState::Running)
+        matches!(
+            self.state,
+            RunState::Queued | RunState::Starting | RunState::Running
+        )
     }
 
     pub(super) fn can_resume(&self) -> bool {
@@ -194,15 +206,22 @@ impl RunView {
 
     /// Whether going on is the next thing to do: not where the same fault would come again.
     pub(super) fn is_resume_next(&self) -> bool {
-        self.failure.as_ref().is_none_or(|failure| !failure.is_fixable)
+        self.failure
+            .as_ref()
+            .is_none_or(|failure| !failure.is_fixable)
     }
 
     pub(super) fn resume_label(&self) -> String {
-        self.t.f1("run.resume", self.t.count(self.checkpoint.unwrap_or(0)))
+        self.t
+            .f1("run.resume", self.t.count(self.checkpoint.unwrap_or(0)))
     }
 
     pub(super) fn stop_about(&self) -> &'static str {
-        if self.state == RunState::Queued { "run.stop_queued" } else { "run.stop_about" }
+        if self.state == RunState::Queued {
+            "run.stop_queued"
+        } else {
+            "run.stop_about"
+        }
     }
 
     pub(super) fn kill_loss(&self) -> String {
@@ -217,7 +236,10 @@ impl RunView {
 
     pub(super) fn count_of(&self, tab: Tab) -> Option<String> {
         match tab {
-            Tab::Config => self.config.as_ref().map(|config| config.changed_keys().len().to_string()),
+            Tab::Config => self
+                .config
+                .as_ref()
+                .map(|config| config.changed_keys().len().to_string()),
             Tab::Files if self.num_checkpoints > 0 => Some(self.num_checkpoints.to_string()),
             _ => None,
         }
@@ -225,7 +247,14 @@ impl RunView {
 
     /// Returns the steps that the curves span.
     pub(super) fn step_range(&self) -> (u64, u64) {
-        (0, self.steps_total.filter(|_| self.state == RunState::Finished).unwrap_or(self.steps_done).max(self.steps_done).max(1))
+        (
+            0,
+            self.steps_total
+                .filter(|_| self.state == RunState::Finished)
+                .unwrap_or(self.steps_done)
+                .max(self.steps_done)
+                .max(1),
+        )
     }
 }
 
@@ -244,11 +273,18 @@ impl Disk {
     fn read(dir: &RunDir, is_failed: bool) -> Self {
         let checkpoints = dir.checkpoints().unwrap_or_default();
         let exit = ExitRecord::read(&dir.exit()).ok().flatten();
-        let rank = exit.as_ref().and_then(|exit| exit.rank).and_then(|rank| usize::try_from(rank).ok()).unwrap_or(0);
+        let rank = exit
+            .as_ref()
+            .and_then(|exit| exit.rank)
+            .and_then(|rank| usize::try_from(rank).ok())
+            .unwrap_or(0);
         let tail = tail_of(dir, LogSource::Rank(rank), EVIDENCE_LINES)
             .filter(|tail| !tail.lines.is_empty())
             .or_else(|| tail_of(dir, LogSource::Launcher, EVIDENCE_LINES));
-        let last_line = tail.as_ref().and_then(|tail| tail.lines.last().cloned()).unwrap_or_default();
+        let last_line = tail
+            .as_ref()
+            .and_then(|tail| tail.lines.last().cloned())
+            .unwrap_or_default();
         Self {
             exit,
             tail: tail.filter(|_| is_failed),
@@ -273,7 +309,16 @@ fn recent_alerts(dir: &RunDir) -> Vec<Alert> {
     let text = read().unwrap_or_default();
     let newest_first = text.lines().rev().filter(|line| line.contains("\"alert\""));
     let alerts = newest_first.filter_map(|line| serde_json::from_str::<Event>(line).ok());
-    alerts.filter_map(|event| if let EventKind::Alert(alert) = event.kind { Some(alert) } else { None }).take(MOST_ALERTS).collect()
+    alerts
+        .filter_map(|event| {
+            if let EventKind::Alert(alert) = event.kind {
+                Some(alert)
+            } else {
+                None
+            }
+        })
+        .take(MOST_ALERTS)
+        .collect()
 }
 
 async fn recent_points(state: &AppState, run: &Run) -> Result<Vec<Point>, Error> {
@@ -284,17 +329,32 @@ async fn recent_points(state: &AppState, run: &Run) -> Result<Vec<Point>, Error>
         ..SeriesQuery::default()
     };
     let series = state.store.series(run.id, &query).await?.series;
-    Ok(series.into_iter().next().map(|series| series.points).unwrap_or_default())
+    Ok(series
+        .into_iter()
+        .next()
+        .map(|series| series.points)
+        .unwrap_or_default())
 }
 
 fn alerts(t: Tr, run: &Run, disk: &Disk) -> Vec<AlertView> {
     let mut alerts = Vec::new();
     if run.last_loss.is_some_and(|loss| !loss.is_finite()) {
-        alerts.push(AlertView { class: "bad", text: t.s("alert.nan_now"), step: None });
+        alerts.push(AlertView {
+            class: "bad",
+            text: t.s("alert.nan_now"),
+            step: None,
+        });
     }
     alerts.extend(disk.alerts.iter().map(|alert| AlertView {
-        class: if alert.level == Level::Error { "bad" } else { "warn" },
-        text: alert.hint.as_ref().map_or_else(|| alert.message.clone(), |hint| format!("{}; {hint}", alert.message)),
+        class: if alert.level == Level::Error {
+            "bad"
+        } else {
+            "warn"
+        },
+        text: alert.hint.as_ref().map_or_else(
+            || alert.message.clone(),
+            |hint| format!("{}; {hint}", alert.message),
+        ),
         step: alert.step,
     }));
     alerts
@@ -318,55 +378,111 @@ fn about_state(t: Tr, run: &Run, checkpoint: Option<u64>) -> Option<String> {
 
 fn chips(t: Tr, run: &Run) -> Vec<ChipView> {
     let chip = |icon, title, text| ChipView { icon, title, text };
-    let model = run.model.rsplit(['/', '\\']).find(|part| !part.is_empty()).unwrap_or(&run.model);
+    let model = run
+        .model
+        .rsplit(['/', '\\'])
+        .find(|part| !part.is_empty())
+        .unwrap_or(&run.model);
     let mut chips = vec![
         chip("runs", t.s("run.task"), super::task_of(t, run)),
         chip("models", run.model.clone(), middle_cut(model, 32)),
-        chip("datasets", run.datasets.join(", "), middle_cut(&run.datasets.join(", "), 40)),
+        chip(
+            "datasets",
+            run.datasets.join(", "),
+            middle_cut(&run.datasets.join(", "), 40),
+        ),
     ];
     if run.attempt > 1 {
-        chips.push(chip("play", t.s("run.attempts"), t.f1("run.attempt", run.attempt)));
+        chips.push(chip(
+            "play",
+            t.s("run.attempts"),
+            t.f1("run.attempt", run.attempt),
+        ));
     }
     chips.retain(|chip| !chip.text.is_empty());
     chips
 }
 
 fn duration_of_step(ms: i64) -> String {
-    if ms < 1000 { format!("{ms} ms") } else { format!("{:.1} s", ms as f64 / 1000.0) }
+    if ms < 1000 {
+        format!("{ms} ms")
+    } else {
+        format!("{:.1} s", ms as f64 / 1000.0)
+    }
 }
 
 fn quiet(t: Tr, run: &Run, recent: &[Point], gap: Option<i64>, now: i64) -> Option<String> {
     let last = recent.last()?.time_ms;
     let silence = now - last;
     let is_quiet = run.state == RunState::Running && silence > (3 * gap?).max(SHORT_SILENCE_MS);
-    let phase = run.phase.as_ref().map_or("training", |phase| phase.name.as_str());
-    is_quiet.then(|| t.f2("run.quiet", t.s(format!("stage.{phase}")), duration(silence)))
+    let phase = run
+        .phase
+        .as_ref()
+        .map_or("training", |phase| phase.name.as_str());
+    is_quiet.then(|| {
+        t.f2(
+            "run.quiet",
+            t.s(format!("stage.{phase}")),
+            duration(silence),
+        )
+    })
 }
 
 fn figures(t: Tr, run: &Run, series: &[Series], now: i64) -> Vec<FigureView> {
-    let points = |name: &str| series.iter().find(|series| series.name == name).map(|series| series.points.as_slice()).unwrap_or_default();
+    let points = |name: &str| {
+        series
+            .iter()
+            .find(|series| series.name == name)
+            .map(|series| series.points.as_slice())
+            .unwrap_or_default()
+    };
     let plain = |label, key: &'static str, note: Option<String>| {
         let last = points(key).last().map(|point| point.1);
-        FigureView { label, key, value: last.map(figure), is_nan: last.is_some_and(|value| !value.is_finite()), note }
+        FigureView {
+            label,
+            key,
+            value: last.map(figure),
+            is_nan: last.is_some_and(|value| !value.is_finite()),
+            note,
+        }
     };
-    let best = points("eval_loss").iter().filter(|point| point.1.is_finite()).min_by(|a, b| a.1.total_cmp(&b.1));
-    let speed = points("train_tokens_per_second").last().map(|point| point.1);
+    let best = points("eval_loss")
+        .iter()
+        .filter(|point| point.1.is_finite())
+        .min_by(|a, b| a.1.total_cmp(&b.1));
+    let speed = points("train_tokens_per_second")
+        .last()
+        .map(|point| point.1);
     let end = run.ended_ms.unwrap_or(now);
     let loss = FigureView {
         value: run.last_loss.map(figure),
         is_nan: run.last_loss.is_some_and(|loss| !loss.is_finite()),
-        ..plain("metric.loss", "loss", trend(points("loss")).map(str::to_owned))
+        ..plain(
+            "metric.loss",
+            "loss",
+            trend(points("loss")).map(str::to_owned),
+        )
     };
     vec![
         loss,
-        plain("metric.eval_loss", "eval_loss", best.map(|best| t.f2("metric.best_at", figure(best.1), t.count(best.0)))),
+        plain(
+            "metric.eval_loss",
+            "eval_loss",
+            best.map(|best| t.f2("metric.best_at", figure(best.1), t.count(best.0))),
+        ),
         plain("metric.learning_rate", "learning_rate", None),
         plain("metric.grad_norm", "grad_norm", None),
         FigureView {
-            value: speed.filter(|speed| speed.is_finite() && *speed >= 0.0).map(|speed| {
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "finite and not negative")]
-                t.count(speed.round() as u64)
-            }),
+            value: speed
+                .filter(|speed| speed.is_finite() && *speed >= 0.0)
+                .map(|speed| {
+                    #[expect(
+                        clippy::cast_possible_truncation,
+                        clippy::cast_sign_loss,
+                        reason = "finite and not negative"
+                    )]
+                    t.count(speed.round() as u64)
+                }),
             note: Some(t.s("unit.tokens_per_second")),
             is_nan: false,
             ..plain("metric.speed", "train_tokens_per_second", None)
@@ -376,34 +492,68 @@ fn figures(t: Tr, run: &Run, series: &[Series], now: i64) -> Vec<FigureView> {
             key: "",
             value: run.started_ms.map(|start| duration(end - start)),
             is_nan: false,
-            note: run.epoch.map(|epoch| t.f1("metric.epoch", format!("{epoch:.2}"))),
+            note: run
+                .epoch
+                .map(|epoch| t.f1("metric.epoch", format!("{epoch:.2}"))),
         },
     ]
 }
 
 /// Returns an arrow for where the loss went over its last tenth.
 fn trend(points: &[(u64, f64)]) -> Option<&'static str> {
-    let finite: Vec<f64> = points.iter().map(|point| point.1).filter(|value| value.is_finite()).collect();
+    let finite: Vec<f64> = points
+        .iter()
+        .map(|point| point.1)
+        .filter(|value| value.is_finite())
+        .collect();
     if finite.len() < 10 {
         return None;
     }
     let part = (finite.len() / 5).max(3);
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let (before, after) = (mean(&finite[finite.len() - 2 * part..finite.len() - part]), mean(&finite[finite.len() - part..]));
+    let (before, after) = (
+        mean(&finite[finite.len() - 2 * part..finite.len() - part]),
+        mean(&finite[finite.len() - part..]),
+    );
     let change = (after - before) / before.abs().max(1e-12);
-    Some(if change < -0.01 { "↓" } else if change > 0.01 { "↑" } else { "→" })
+    Some(if change < -0.01 {
+        "↓"
+    } else if change > 0.01 {
+        "↑"
+    } else {
+        "→"
+    })
 }
 
 fn failure(t: Tr, run: &Run, disk: &Disk) -> FailureView {
     let exit = run.exit.clone().unwrap_or_default();
     let class = exit.class.as_deref().unwrap_or("internal");
     let sentence = exit.message.clone().unwrap_or_else(|| t.s("fail.unknown"));
-    let code = exit.code.map_or_else(|| "–".to_owned(), |code| code.to_string());
-    let mut evidence = t.f3("fail.evidence", t.s(format!("class.{class}")), code, t.count(run.steps_done));
+    let code = exit
+        .code
+        .map_or_else(|| "–".to_owned(), |code| code.to_string());
+    let mut evidence = t.f3(
+        "fail.evidence",
+        t.s(format!("class.{class}")),
+        code,
+        t.count(run.steps_done),
+    );
     if let Some(signal) = disk.exit.as_ref().and_then(|exit| exit.signal) {
         evidence.push_str(&t.f1("fail.signal", signal));
     }
-    let (source, lines) = disk.tail.as_ref().map_or_else(Default::default, |tail| (tail.name.clone(), tail.lines.clone()));
-    let is_fixable = matches!(class, "bad_config" | "bad_data" | "bad_model" | "out_of_memory");
-    FailureView { sentence, hint: exit.hint, evidence, source, lines: lines.join("\n"), is_fixable }
+    let (source, lines) = disk.tail.as_ref().map_or_else(Default::default, |tail| {
+        (tail.name.clone(), tail.lines.clone())
+    });
+    let is_fixable = matches!(
+        class,
+        "bad_config" | "bad_data" | "bad_model" | "out_of_memory"
+    );
+    FailureView {
+        sentence,
+        hint: exit.hint,
+        evidence,
+        source,
+        lines: lines.join("\n"),
+        is_fixable,
+    }
 }

@@ -56,26 +56,52 @@ impl IdempotencyKeys {
     /// Takes a key for a request of these bytes.
     pub fn claim(&self, key: &str, request: &[u8]) -> Result<Claim, Error> {
         if key.is_empty() || key.len() > MAX_KEY_LENGTH {
-            let message = format!("`Idempotency-Key` takes 1 to {MAX_KEY_LENGTH} bytes, got {}", key.len());
-            return Err(Error::BadRequest { code: "bad_idempotency_key", message, hint: None });
+            let message = format!(
+                "`Idempotency-Key` takes 1 to {MAX_KEY_LENGTH} bytes, got {}",
+                key.len()
+            );
+            return Err(Error::BadRequest {
+                code: "bad_idempotency_key",
+                message,
+                hint: None,
+            });
         }
         let request: Fingerprint = Sha256::digest(request).into();
         let mut known = self.lock();
         known.retain(|_, entry| entry.since.elapsed() < LIFETIME);
         if let Some(entry) = known.get(key) {
             return match entry.run {
-                _ if entry.request != request => Err(conflict("the key was used for another request", "choose a new key")),
+                _ if entry.request != request => Err(conflict(
+                    "the key was used for another request",
+                    "choose a new key",
+                )),
                 Some(run) => Ok(Claim::Made(run)),
-                None => Err(conflict("a request with this key is under way", "send it again in a moment")),
+                None => Err(conflict(
+                    "a request with this key is under way",
+                    "send it again in a moment",
+                )),
             };
         }
         if known.len() >= MAX_KEYS
-            && let Some(oldest) = known.iter().min_by_key(|(_, entry)| entry.since).map(|(key, _)| key.clone())
+            && let Some(oldest) = known
+                .iter()
+                .min_by_key(|(_, entry)| entry.since)
+                .map(|(key, _)| key.clone())
         {
             known.remove(&oldest);
         }
-        known.insert(key.to_owned(), Known { request, run: None, since: Instant::now() });
-        Ok(Claim::New(Reservation { keys: self.clone(), key: Some(key.to_owned()) }))
+        known.insert(
+            key.to_owned(),
+            Known {
+                request,
+                run: None,
+                since: Instant::now(),
+            },
+        );
+        Ok(Claim::New(Reservation {
+            keys: self.clone(),
+            key: Some(key.to_owned()),
+        }))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
@@ -103,7 +129,11 @@ impl Drop for Reservation {
 }
 
 fn conflict(message: &str, hint: &str) -> Error {
-    Error::Conflict { code: "idempotency_conflict", message: message.into(), hint: Some(hint.into()) }
+    Error::Conflict {
+        code: "idempotency_conflict",
+        message: message.into(),
+        hint: Some(hint.into()),
+    }
 }
 
 #[cfg(test)]
@@ -113,7 +143,9 @@ mod tests {
     #[test]
     fn key_gives_the_same_run_again_and_refuses_another_request() {
         let keys = IdempotencyKeys::default();
-        let Claim::New(first) = keys.claim("a", b"x").unwrap() else { panic!("the key is new") };
+        let Claim::New(first) = keys.claim("a", b"x").unwrap() else {
+            panic!("the key is new")
+        };
         assert!(keys.claim("a", b"x").is_err(), "it is under way");
         let run = RunId::new();
         first.keep(run);

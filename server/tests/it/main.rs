@@ -1,6 +1,9 @@
 //! The board as its users meet it: over HTTP, with a stub for a trainer.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic, and so may what supports it")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test may panic, and so may what supports it"
+)]
 
 mod api_catalog;
 mod api_create;

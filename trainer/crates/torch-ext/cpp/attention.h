@@ -5,7 +5,7 @@
 
 namespace VARIANT {
 
-constexpr int64_t QUERIES = 64, KEYS = 128, TILE_ROWS = 8;
+constexpr int64_t QUERIES = 64, KEYS = 64, TILE_ROWS = 8;
 template <class A> constexpr int64_t TILE_COLUMNS = 2 * WIDTH<A>;
 
 static inline int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
@@ -29,7 +29,7 @@ static inline void multiply(int64_t rows, int64_t columns, int64_t inner, const 
         const V first = load(with), second = load(with + WIDTH<A>);
 #pragma GCC unroll 8
         for (int64_t i = 0; i < TILE_ROWS; i++) {
-          const V factor = V{} + from[i * row];
+          const A factor = from[i * row];
           left[i] += factor * first;
           right[i] += factor * second;
         }

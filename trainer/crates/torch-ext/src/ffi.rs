@@ -89,6 +89,17 @@ unsafe extern "C" {
     ) -> c_int;
     pub(crate) fn ext_num_threads() -> c_int;
     pub(crate) fn ext_release_memory();
+    pub(crate) fn ext_keep_freed_memory();
+    pub(crate) fn ext_lora_linear(
+        x: *mut C_tensor,
+        weight: *mut C_tensor,
+        bias: *mut C_tensor,
+        a: *mut C_tensor,
+        b: *mut C_tensor,
+        scaling: f64,
+        out: *mut *mut C_tensor,
+        error: Message,
+    ) -> c_int;
     pub(crate) fn ext_rms_norm(
         x: *mut C_tensor,
         weight: *mut C_tensor,

@@ -1,10 +1,15 @@
 //! Differentiable operations of decoder blocks as one kernel each, where libtorch takes several passes.
 
+use std::ptr;
+
 use tch::Tensor;
 
 use crate::{
     TorchError,
-    ffi::{ext_attention, ext_cross_entropy, ext_rms_norm, ext_rotate, ext_swiglu, make, pointer},
+    ffi::{
+        ext_attention, ext_cross_entropy, ext_lora_linear, ext_rms_norm, ext_rotate, ext_swiglu,
+        make, pointer,
+    },
 };
 
 /// Returns `x / sqrt(mean(x^2) + eps) * weight` over the last dim.
@@ -63,6 +68,32 @@ pub fn attention(
             pointer(v),
             segments.as_ptr(),
             segments.len(),
+            out,
+            error,
+        )
+    })
+}
+
+/// Returns `x W^T + bias + scaling * x A^T B^T` for a frozen weight `[o, i]` and bias.
+///
+/// `x` is `[tokens, i]`; A `[rank, i]` and B `[o, rank]` are cast to its type. Gradients of `x`, A and B.
+pub fn lora_linear(
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    (a, b): (&Tensor, &Tensor),
+    scaling: f64,
+) -> Result<Tensor, TorchError> {
+    let bias = bias.map_or(ptr::null_mut(), pointer);
+    // SAFETY: the tensors live, a null bias means none; the shim checks that the weight is frozen, libtorch the shapes.
+    make("lora_linear", |out, error| unsafe {
+        ext_lora_linear(
+            pointer(x),
+            pointer(weight),
+            bias,
+            pointer(a),
+            pointer(b),
+            scaling,
             out,
             error,
         )
@@ -268,6 +299,33 @@ mod tests {
                 },
             );
         }
+    }
+
+    #[test]
+    fn lora_linear_equals_its_formula() {
+        let (weight, bias) = (random(&[24, 48], 4), random(&[24], 5));
+        compare(
+            &[
+                random(&[30, 48], 1),
+                random(&[8, 48], 2),
+                random(&[24, 8], 3),
+            ],
+            |t| {
+                let kind = t[0].kind();
+                let (weight, bias) = (weight.to_kind(kind), bias.to_kind(kind));
+                lora_linear(&t[0], &weight, Some(&bias), (&t[1], &t[2]), 2.0).unwrap()
+            },
+            |t| {
+                t[0].linear(&weight, Some(&bias)) + t[0].matmul(&t[1].tr()).matmul(&t[2].tr()) * 2.0
+            },
+        );
+        let trained = random(&[24, 48], 6).set_requires_grad(true);
+        let (x, a, b) = (
+            random(&[2, 48], 1),
+            random(&[8, 48], 2),
+            random(&[24, 8], 3),
+        );
+        assert!(lora_linear(&x, &trained, None, (&a, &b), 1.0).is_err());
     }
 
     #[test]

@@ -13,9 +13,10 @@ mod optim;
 mod random;
 
 pub use autograd::{backward, grad, set_grad};
-pub use fused::{attention, cross_entropy, rms_norm, rotate, swiglu};
+pub use fused::{attention, cross_entropy, lora_linear, rms_norm, rotate, swiglu};
 pub use memory::{
-    num_threads, read_bytes, release_memory, storage_bytes, storage_resize, write_bytes,
+    keep_freed_memory, num_threads, read_bytes, release_memory, storage_bytes, storage_resize,
+    write_bytes,
 };
 pub use optim::{AdamW, foreach_norm, foreach_scale, fused_adamw};
 pub use random::{dropout_mask, fill_uniform};

@@ -7,8 +7,8 @@ use tch::Tensor;
 use crate::{
     TorchError,
     ffi::{
-        check, ext_data, ext_num_threads, ext_release_memory, ext_storage_bytes,
-        ext_storage_resize, pointer,
+        check, ext_data, ext_keep_freed_memory, ext_num_threads, ext_release_memory,
+        ext_storage_bytes, ext_storage_resize, pointer,
     },
 };
 
@@ -78,6 +78,13 @@ pub fn num_threads() -> usize {
 pub fn release_memory() {
     // SAFETY: takes nothing; malloc_trim may be called at any time.
     unsafe { ext_release_memory() }
+}
+
+/// Tells the allocator to keep what is freed for the next step: without it, large activations are mapped and faulted in
+/// anew each time. Call it once, before the first step; what is kept counts as resident.
+pub fn keep_freed_memory() {
+    // SAFETY: takes nothing; mallopt may be called at any time.
+    unsafe { ext_keep_freed_memory() }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The seam around attention: queries, keys and values of all tokens, and where each sequence ends.
 
-use tch::Tensor;
+use tch::{Device, Tensor};
+use trainer_torch_ext::attention;
 
 use crate::ModelError;
 
@@ -16,8 +17,8 @@ pub trait Attention {
     ) -> Result<Tensor, ModelError>;
 }
 
-/// libtorch's fused attention, one call a segment (one call in all where the segments have one length): no mask, no
-/// padding, no work across segments.
+/// Fused attention without masks or padding: our own kernel on the CPU, libtorch's elsewhere (one call a segment, or
+/// one in all where the segments have one length).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FusedAttention;
 
@@ -29,6 +30,9 @@ impl Attention for FusedAttention {
         v_tkd: &Tensor,
         segments: &[i64],
     ) -> Result<Tensor, ModelError> {
+        if q_thd.device() == Device::Cpu {
+            return Ok(attention(q_thd, k_tkd, v_tkd, segments)?);
+        }
         let first = segments.first().copied().unwrap_or(0);
         if segments.iter().all(|&length| length == first) {
             let count = i64::try_from(segments.len()).unwrap_or(1);

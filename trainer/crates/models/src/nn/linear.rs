@@ -1,7 +1,7 @@
 //! A linear layer with an optional bias and an optional low-rank adapter.
 
 use tch::{Kind, Tensor};
-use trainer_torch_ext::dropout_mask;
+use trainer_torch_ext::{dropout_mask, lora_linear};
 
 use crate::{ModelError, Parameter, Pass, lora::mix};
 
@@ -38,10 +38,24 @@ impl Linear {
             .as_ref()
             .map(|bias| bias.cast_like(x_ti))
             .transpose()?;
-        let y_to = x_ti.f_linear(&self.weight.cast_like(x_ti)?, bias.as_ref())?;
-        match &self.adapter {
-            Some(adapter) if pass.has_adapters => adapter.add_to(y_to, x_ti, pass.dropout_seed),
-            _ => Ok(y_to),
+        let weight = self.weight.cast_like(x_ti)?;
+        let adapter = self.adapter.as_ref().filter(|_| pass.has_adapters);
+        if let Some(adapter) = adapter
+            && !(self.weight.is_trainable || adapter.is_dropping(pass.dropout_seed))
+        {
+            let matrices = (&adapter.a.tensor, &adapter.b.tensor);
+            return Ok(lora_linear(
+                x_ti,
+                &weight,
+                bias.as_ref(),
+                matrices,
+                adapter.scaling,
+            )?);
+        }
+        let y_to = x_ti.f_linear(&weight, bias.as_ref())?;
+        match adapter {
+            Some(adapter) => adapter.add_to(y_to, x_ti, pass.dropout_seed),
+            None => Ok(y_to),
         }
     }
 
@@ -68,6 +82,10 @@ impl Linear {
 }
 
 impl Adapter {
+    fn is_dropping(&self, seed: Option<u64>) -> bool {
+        seed.is_some() && self.dropout > 0.0
+    }
+
     /// Adds the adapter's product to `y_to` in place: neither the sum nor its terms are needed in backward.
     fn add_to(
         &self,

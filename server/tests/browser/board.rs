@@ -146,16 +146,13 @@ fn trainers(runs: &Path) -> Vec<u64> {
 
 /// Returns the last lines that the trainer wrote.
 fn log_tail(run_dir: &Path) -> String {
-    let mut text = String::new();
-    for name in ["logs/launcher.log", "logs/rank-0.log"] {
+    let tail = |name: &str| {
         let log = std::fs::read_to_string(run_dir.join(name)).unwrap_or_default();
         let lines: Vec<_> = log.lines().collect();
-        text += &format!(
-            "-- {name}\n{}\n",
-            lines[lines.len().saturating_sub(20)..].join("\n")
-        );
-    }
-    text
+        let last = lines[lines.len().saturating_sub(20)..].join("\n");
+        format!("-- {name}\n{last}\n")
+    };
+    ["logs/launcher.log", "logs/rank-0.log"].map(tail).concat()
 }
 
 fn spawn(data_dir: &Path, models: Option<&Path>, port: u16) -> (Child, u16) {

@@ -121,13 +121,12 @@ impl Browser {
             .unwrap();
         let kind = first.prop("type").await.unwrap().unwrap_or_default();
         match kind.as_str() {
-            "radio" => self.choose(name, value).await,
             "checkbox" if matches!(value, "true" | "false") => {
                 if first.is_selected().await.unwrap() != (value == "true") {
                     first.click().await.unwrap();
                 }
             }
-            "checkbox" => self.choose(name, value).await,
+            "radio" | "checkbox" => self.choose(name, value).await,
             "select-one" => {
                 let option = format!("[name='{name}'] option[value='{value}']");
                 self.driver

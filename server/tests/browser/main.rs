@@ -1,5 +1,7 @@
 //! The board as a person uses it: real programs, a real browser, the demo model.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod board;
 mod browser;
 mod pages;
@@ -13,7 +15,7 @@ use pages::{fill_new_run, opened_run, points_drawn, start_run, stop_run, wait_fo
 use wait::until;
 
 /// A demo run is over within half a minute on a quiet machine; a busy one gets more.
-const A_RUN: Duration = Duration::from_secs(300);
+const A_RUN: Duration = Duration::from_mins(5);
 
 /// What the form is given for the demo: the choices of `recipes/demo.yaml`.
 const DEMO: &[(&str, &str)] = &[

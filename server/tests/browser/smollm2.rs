@@ -3,10 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod board;
-#[expect(
-    dead_code,
-    reason = "shared with the other target, which uses all of it"
-)]
 mod browser;
 #[expect(
     dead_code,

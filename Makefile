@@ -58,8 +58,8 @@ doctest: setup
 browser: build setup-tests ## run the tests in a real browser; screenshots go to target/screenshots
 	$(CARGO) test $(RELEASE) -p board --test browser -- --test-threads=1
 
-bench: build ## print the figures of this machine (MODEL=DIR for SmolLM2-135M-Instruct)
-	scripts/bench $(MODEL)
+bench: build ## print the figures of this machine (MODEL=DIR of SmolLM2-135M-Instruct, DATA=DIR of its rows)
+	scripts/bench $(MODEL) $(DATA)
 
 deny: ## check licences, bans and sources of every dependency (needs cargo-deny)
 	scripts/deny

@@ -9,8 +9,9 @@ function tell(message) {
   for (const port of ports) port.postMessage(message);
 }
 
-function open(url) {
+function open(url, since) {
   if (source && source.readyState !== EventSource.CLOSED) return;
+  lastId ||= since;
   const at = lastId ? `${url}?last_event_id=${encodeURIComponent(lastId)}` : url;
   source = new EventSource(at);
   source.onopen = () => {
@@ -20,7 +21,7 @@ function open(url) {
   source.onerror = () => {
     status = "lost";
     tell({ status });
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => open(url), 2000);
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => open(url, ""), 2000);
   };
   for (const kind of KINDS) {
     source.addEventListener(kind, (event) => {
@@ -36,8 +37,8 @@ onconnect = (hello) => {
   port.onmessage = (message) => {
     if (message.data.bye) ports.delete(port);
     if (message.data.url) {
-      open(message.data.url);
-      port.postMessage({ status });
+      port.postMessage({ status, isBehind: Number(lastId || 0) > Number(message.data.since || 0) });
+      open(message.data.url, message.data.since);
     }
   };
 };

@@ -22,8 +22,12 @@ function emit(kind, event) {
   for (const handler of listeners.get(kind) ?? []) handler(event);
 }
 
-function receive({ kind, data, id, status: news }) {
+function receive({ kind, data, id, status: news, isBehind }) {
   if (news) {
+    if (isBehind) {
+      emit("state", new MessageEvent("state", { data: "{}" }));
+      refresh();
+    }
     const wasLost = status === "lost";
     status = news;
     if (news === "open") {
@@ -81,16 +85,17 @@ class SharedSource extends EventTarget {
 /** Opens the stream. */
 export function connect() {
   if (window.htmx) window.htmx.createEventSource = () => new SharedSource();
-  const { stream, worker } = document.body.dataset;
+  const stream = document.body.getAttribute("sse-connect");
+  const { worker, eventId: since } = document.body.dataset;
   if (window.SharedWorker && worker) {
     const shared = new SharedWorker(worker, { name: "board-stream" });
     shared.port.onmessage = (message) => receive(message.data);
     shared.port.start();
-    shared.port.postMessage({ url: stream });
+    shared.port.postMessage({ url: stream, since });
     addEventListener("pagehide", () => shared.port.postMessage({ bye: true }));
     addEventListener("pageshow", (event) => event.persisted && location.reload());
   } else {
-    openHere(stream);
+    openHere(`${stream}?last_event_id=${since}`);
   }
   setInterval(showChip, 1000);
   setInterval(() => !document.hidden && status === "open" && document.body.dispatchEvent(new CustomEvent("board:beat")), 5000);

@@ -177,6 +177,8 @@ pub struct Chrome {
     pub here: String,
     /// The machine's gauges; `None` until they are read.
     pub device: Option<DeviceGauge>,
+    /// The newest event that the page may know: its stream goes on behind it.
+    pub event_id: i64,
     /// Runs that failed and runs at work, for the navigation.
     pub failed: usize,
     /// Runs at work or waiting.
@@ -205,6 +207,7 @@ impl Chrome {
             section: Section::None,
             here: "/runs".into(),
             device: None,
+            event_id: 0,
             failed: 0,
             active: 0,
         }
@@ -256,6 +259,8 @@ impl FromRequestParts<AppState> for Chrome {
             .uri
             .path_and_query()
             .map_or_else(|| "/runs".into(), ToString::to_string);
+        // Read before anything that the page shows, so that nothing falls between the two.
+        chrome.event_id = state.store.last_event_id().await.unwrap_or(0);
         crate::pages::device::fill(&mut chrome, state).await;
         Ok(chrome)
     }

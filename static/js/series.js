@@ -63,6 +63,8 @@ export class RunSeries {
       this.waiting.push(metric);
       return;
     }
+    // The first attempt has no join: attempt n + 1 makes the n-th.
+    if (metric.attempt > this.joins.length + 1) this.joins.push(metric.step);
     const moved = [];
     for (const [name, value] of Object.entries(metric.values)) {
       const series = this.byName.get(name) ?? { steps: [], values: [], total: 0 };

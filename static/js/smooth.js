@@ -30,16 +30,15 @@ export function figure(value) {
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
   if (size === 0) return "0";
-  if (size < 1e-3 || size >= 1e6) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
+  if (size < 1e-2 || size >= 1e6) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
   if (size >= 1000) return value.toFixed(0);
-  const whole = size < 1 ? 1 : Math.floor(Math.log10(size)) + 1;
-  return value.toFixed(Math.max(0, 4 - whole));
+  return value.toFixed(size < 0.1 ? 4 : size < 10 ? 3 : size < 100 ? 2 : 1);
 }
 
 /** Writes a tick of an axis. */
 export function tick(value) {
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size < 1e-3 || size >= 1e6) return value.toExponential(1).replace(".0e", "e").replace("e+", "e");
+  if (size < 1e-2 || size >= 1e6) return value.toExponential(1).replace(".0e", "e").replace("e+", "e");
   return String(Number(value.toPrecision(4)));
 }

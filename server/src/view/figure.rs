@@ -19,7 +19,7 @@ pub fn figure(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {
         "0".into()
-    } else if !(1e-3..1e6).contains(&size) {
+    } else if !(1e-2..1e6).contains(&size) {
         let text = format!("{value:.2e}");
         match text.split_once('e') {
             Some((digits, power)) => format!("{}e{power}", trim_zeros(digits)),
@@ -28,7 +28,9 @@ pub fn figure(value: f64) -> String {
     } else if size >= 1000.0 {
         format!("{value:.0}")
     } else {
-        let decimals = if size < 10.0 {
+        let decimals = if size < 0.1 {
+            4
+        } else if size < 10.0 {
             3
         } else if size < 100.0 {
             2
@@ -163,7 +165,7 @@ mod tests {
         assert_eq!(
             written,
             [
-                "1.204", "0.083", "4.1e-5", "5e-5", "18204", "0", "12.50", "NaN"
+                "1.204", "0.0831", "4.1e-5", "5e-5", "18204", "0", "12.50", "NaN"
             ]
         );
     }

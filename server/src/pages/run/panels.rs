@@ -28,7 +28,13 @@ const PANELS: [(&str, &str, &[&str], &str, bool); 4] = [
 ];
 
 /// Metrics that no panel draws by itself: they say where the others stand.
-const NOT_DRAWN: [&str; 2] = ["epoch", "num_input_tokens_seen"];
+const NOT_DRAWN: [&str; 5] = [
+    "epoch",
+    "num_input_tokens_seen",
+    "eval_runtime",
+    "eval_samples_per_second",
+    "eval_steps_per_second",
+];
 
 /// A panel with its first picture.
 #[derive(Debug)]

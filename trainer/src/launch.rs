@@ -16,14 +16,6 @@ use nix::unistd::{Pid, alarm};
 /// How long the siblings of a failed rank may take to end by themselves.
 const SIBLING_GRACE_SECONDS: u32 = 10;
 
-/// glibc gives every large block back to the kernel at once by default, and a training step then spends its time on page
-/// faults. Blocks are kept for the next micro-batch instead. 32 MiB is the most that glibc takes for the first.
-const MEMORY_SETTINGS: [(&str, &str); 3] = [
-    ("MALLOC_MMAP_THRESHOLD_", "33554432"),
-    ("MALLOC_TRIM_THRESHOLD_", "1073741824"),
-    ("MALLOC_TOP_PAD_", "16777216"),
-];
-
 /// What the launcher starts.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -186,11 +178,6 @@ fn start_rank(plan: &Plan, rank: usize) -> Result<Child> {
     // run shares, a step then takes ten times as long.
     if std::env::var_os("OMP_WAIT_POLICY").is_none() {
         command.env("OMP_WAIT_POLICY", "passive");
-    }
-    for (name, value) in MEMORY_SETTINGS {
-        if std::env::var_os(name).is_none() {
-            command.env(name, value);
-        }
     }
     // Threads that spin while they wait starve each other on a busy machine; a short spin costs nothing on a quiet one.
     if std::env::var_os("OMP_WAIT_POLICY").is_none() && std::env::var_os("GOMP_SPINCOUNT").is_none()

@@ -37,6 +37,8 @@ pub(crate) fn run(arguments: &RankArgs) -> Code {
 
 /// Runs the only rank in this process.
 pub(crate) fn run_in(run_dir: &RunDir, options: &RankOptions, attempt: u32) -> Code {
+    // A step asks for the same large blocks again and again; giving them back in between costs page faults.
+    trainer_torch_ext::keep_freed_memory();
     let stop = StopFlag::default();
     wait_for_stop(stop.clone());
     let events = match EventSink::open(run_dir, attempt) {

@@ -259,10 +259,7 @@ impl HeadPass for Head<'_> {
                 let _guard = self.sink.is_none().then(no_grad_guard);
                 self.model.head(&hidden_nd)?
             };
-            let gradient_nv = {
-                let _guard = no_grad_guard();
-                visit(logits_nv.f_detach()?, start..end)?
-            };
+            let gradient_nv = visit(logits_nv.f_detach()?, start..end)?;
             if let Some(gradient_nv) = gradient_nv {
                 let kind: Kind = logits_nv.kind();
                 let gradient_nv = if gradient_nv.kind() == kind {

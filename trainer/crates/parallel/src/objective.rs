@@ -4,6 +4,7 @@
 //! needs, and gets them in chunks whose logits are freed before the next ones are made.
 
 use tch::{Kind, Tensor};
+use trainer_torch_ext::grad;
 
 use crate::batch::MicroBatch;
 use crate::error::ParallelError;
@@ -92,7 +93,7 @@ impl Objective for CrossEntropy {
                 let hits = logits_nv.f_argmax(-1, false)?.f_eq_tensor(&labels_n)?;
                 sums.num_correct += hits.f_sum(Kind::Double)?.f_double_value(&[])?;
             }
-            let (loss, gradient) = cross_entropy(logits_nv, &labels_n, wants_gradient)?;
+            let (loss, gradient) = cross_entropy(&logits_nv, &labels_n, wants_gradient)?;
             sums.loss += loss;
             Ok(gradient)
         })?;
@@ -100,33 +101,23 @@ impl Objective for CrossEntropy {
     }
 }
 
-/// Returns the summed cross-entropy and, where wanted, its gradient, which takes the log-probabilities' memory.
+/// Returns the summed cross-entropy and, where wanted, its gradient in the type of the logits.
 ///
-/// Works in f32, or f64 where the logits are f64.
+/// The kernel works in f32 at least and keeps nothing of the logits' size; rows are summed in f64.
 fn cross_entropy(
-    logits_nv: Tensor,
+    logits_nv: &Tensor,
     labels_n: &Tensor,
     wants_gradient: bool,
 ) -> Result<(f64, Option<Tensor>), ParallelError> {
-    let kind = if logits_nv.kind() == Kind::Double {
-        Kind::Double
-    } else {
-        Kind::Float
-    };
-    let labels_n1 = labels_n.f_unsqueeze(-1)?;
-    let mut log_probabilities_nv = logits_nv.f_log_softmax(-1, kind)?;
-    drop(logits_nv);
-    let picked = log_probabilities_nv
-        .f_gather(-1, &labels_n1, false)?
-        .f_sum(Kind::Double)?;
-    let loss = -picked.f_double_value(&[])?;
+    let leaf_nv = logits_nv.f_detach()?.f_set_requires_grad(wants_gradient)?;
+    let losses_n = trainer_torch_ext::cross_entropy(&leaf_nv, labels_n)?;
+    let loss = losses_n.f_sum(Kind::Double)?.f_double_value(&[])?;
     if !wants_gradient {
         return Ok((loss, None));
     }
-    let mut gradient_nv = log_probabilities_nv.f_exp_()?;
-    let minus_one = labels_n1.f_full_like(-1.0)?.f_to_kind(kind)?;
-    let gradient_nv = gradient_nv.f_scatter_add_(-1, &labels_n1, &minus_one)?;
-    Ok((loss, Some(gradient_nv)))
+    let ones_n = losses_n.f_ones_like()?;
+    let mut gradients = grad(&[&losses_n], &[&ones_n], &[&leaf_nv], false)?;
+    Ok((loss, gradients.pop().flatten()))
 }
 
 #[cfg(test)]
@@ -142,14 +133,14 @@ mod tests {
         let labels = Tensor::from_slice(&[0_i64, 10, 4, 4, 7]);
         let expected = logits.log_softmax(-1, Kind::Double).nll_loss(&labels) * 5.0;
         expected.backward();
-        let (loss, gradient) = cross_entropy(logits.detach().copy(), &labels, true).unwrap();
+        let (loss, gradient) = cross_entropy(&logits.detach().copy(), &labels, true).unwrap();
         assert!((loss - expected.double_value(&[])).abs() < 1e-12);
         let difference = (gradient.unwrap() - logits.grad())
             .abs()
             .max()
             .double_value(&[]);
         assert!(difference < 1e-12, "{difference}");
-        let (again, none) = cross_entropy(logits.detach().copy(), &labels, false).unwrap();
+        let (again, none) = cross_entropy(&logits.detach().copy(), &labels, false).unwrap();
         assert!((again - loss).abs() < 1e-12 && none.is_none());
     }
 }

@@ -80,7 +80,7 @@ fn create(model: &mut Model, lora: &Lora) -> Result<(), ModelError> {
         fill_uniform(&mut a, -bound, bound, mix(lora.seed, salt))?;
         let b = Tensor::f_zeros([size[0], rank], (kind, device))?;
         let a = a.f_to_kind(kind)?.f_to_device(device)?;
-        put(linear, a, b, factor, lora.dropout, salt);
+        put(linear, (&a, &b), factor, lora.dropout, salt);
     }
     model.attached = Some(Attached {
         rank,
@@ -114,7 +114,7 @@ fn load(model: &mut Model, folder: &Path) -> Result<(), ModelError> {
         let b = file
             .read_weight(&name_b, &[size[0], config.rank], kind)?
             .f_to_device(device)?;
-        put(linear, a, b, factor, config.dropout, salt);
+        put(linear, (&a, &b), factor, config.dropout, salt);
         num_read += 2;
     }
     let wrong = |message: String| ModelError::Adapter {
@@ -165,7 +165,7 @@ pub(crate) fn open_weights(folder: &Path) -> Result<Safetensors, ModelError> {
     Safetensors::open(&path)
 }
 
-fn put(linear: &mut Linear, a: Tensor, b: Tensor, scaling: f64, dropout: f64, salt: u64) {
+fn put(linear: &mut Linear, (a, b): (&Tensor, &Tensor), scaling: f64, dropout: f64, salt: u64) {
     let parameter =
         |tensor, end| Parameter::new(format!("{}.{end}.weight", linear.path), tensor, true);
     linear.adapter = Some(Adapter {

@@ -70,7 +70,7 @@ pub enum RopeScaling {
         /// The length of the original training.
         original_length: f64,
     },
-    /// YaRN's blend by number of turns.
+    /// `YaRN`'s blend by number of turns.
     Yarn {
         /// The factor for slow frequencies.
         factor: f64,

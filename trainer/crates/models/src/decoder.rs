@@ -1,6 +1,6 @@
 //! The pre-norm decoder block that the dense families share: attention, then a gated MLP.
 //!
-//! `t` tokens, `h` heads, `k` key-value heads, `d` head_dim, `w` hidden width.
+//! `t` tokens, `h` heads, `k` key-value heads, `d` width of a head, `w` hidden width.
 
 use std::collections::BTreeMap;
 

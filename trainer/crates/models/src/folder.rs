@@ -110,7 +110,7 @@ impl Loader {
         let tensor = self.file(name)?.read_weight(name, shape, self.kind)?;
         Ok(Parameter::new(
             name.to_owned(),
-            tensor.f_to_device(self.device)?,
+            &tensor.f_to_device(self.device)?,
             self.is_trainable,
         ))
     }

@@ -1,4 +1,4 @@
-//! Llama 2 and 3, and everything that calls itself one (SmolLM2, TinyLlama, …).
+//! Llama 2 and 3, and everything that calls itself one (SmolLM2, `TinyLlama`, …).
 
 use crate::{ModelConfig, ModelError, config::RawConfig};
 

@@ -61,7 +61,7 @@ pub(crate) fn scaling(rank: i64, alpha: f64, use_rslora: bool) -> f64 {
     }
 }
 
-/// Mixes numbers into a seed so that each place and time has its own stream (SplitMix64's finalizer).
+/// Mixes numbers into a seed so that each place and time has its own stream (`SplitMix64`'s finalizer).
 pub(crate) fn mix(seed: u64, salt: u64) -> u64 {
     let mut z = seed
         .wrapping_add(salt.wrapping_mul(0x9e37_79b9_7f4a_7c15))

@@ -1,4 +1,4 @@
-//! Layers for flat batches: `t` tokens, `h` heads, `d` head_dim, `i` in, `o` out.
+//! Layers for flat batches: `t` tokens, `h` heads, `d` width of a head, `i` in, `o` out.
 
 mod attention;
 mod linear;

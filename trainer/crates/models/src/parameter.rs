@@ -29,7 +29,7 @@ pub struct Parameter {
 
 impl Parameter {
     /// Makes a parameter by Hugging Face's rule for decay.
-    pub(crate) fn new(name: String, tensor: Tensor, is_trainable: bool) -> Self {
+    pub(crate) fn new(name: String, tensor: &Tensor, is_trainable: bool) -> Self {
         let has_decay = !is_bias_or_norm(&name);
         let tensor = tensor.detach().set_requires_grad(is_trainable);
         Self {

@@ -3,7 +3,11 @@
 #include <ATen/TensorIterator.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/rms_norm.h>
+#include <ATen/ops/silu.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -314,6 +318,13 @@ struct LoraLinear : torch::autograd::Function<LoraLinear> {
   }
 };
 
+// What the kernels do, from libtorch's own operations: for tensors on other devices.
+static Tensor composed_rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  auto c = cos.unsqueeze(1), s = sin.unsqueeze(1);
+  auto halves = x.to(cos.scalar_type()).chunk(2, -1);
+  return at::cat({halves[0].mul(c).sub(halves[1].mul(s)), halves[1].mul(c).add(halves[0].mul(s))}, -1).to(x.scalar_type());
+}
+
 extern "C" {
 
 int ext_lora_linear(Tensor* x, Tensor* weight, Tensor* bias, Tensor* a, Tensor* b, double scaling, Tensor** out,
@@ -326,7 +337,10 @@ int ext_lora_linear(Tensor* x, Tensor* weight, Tensor* bias, Tensor* a, Tensor* 
 }
 
 int ext_cross_entropy(Tensor* logits, Tensor* labels, Tensor** out, char** error) {
-  return guard(error, [&] { *out = new Tensor(CrossEntropy::apply(*logits, *labels)); });
+  return guard(error, [&] {
+    *out = new Tensor(logits->is_cpu() ? CrossEntropy::apply(*logits, *labels)
+                                       : at::cross_entropy_loss(logits->to(acc_type(*logits)), *labels, {}, /*none*/ 0));
+  });
 }
 
 int ext_attention(Tensor* q, Tensor* k, Tensor* v, const int64_t* segments, size_t count, Tensor** out, char** error) {
@@ -336,15 +350,22 @@ int ext_attention(Tensor* q, Tensor* k, Tensor* v, const int64_t* segments, size
 }
 
 int ext_rms_norm(Tensor* x, Tensor* weight, double eps, Tensor** out, char** error) {
-  return guard(error, [&] { *out = new Tensor(RmsNorm::apply(*x, *weight, eps)); });
+  return guard(error, [&] {
+    *out = new Tensor(x->is_cpu() ? RmsNorm::apply(*x, *weight, eps)
+                                  : at::rms_norm(*x, weight->sizes(), weight->to(x->scalar_type()), eps));
+  });
 }
 
 int ext_rotate(Tensor* x, Tensor* cos, Tensor* sin, Tensor** out, char** error) {
-  return guard(error, [&] { *out = new Tensor(Rotate::apply(*x, *cos, *sin)); });
+  return guard(error, [&] {
+    *out = new Tensor(x->is_cpu() ? Rotate::apply(*x, *cos, *sin) : composed_rotate(*x, *cos, *sin));
+  });
 }
 
 int ext_swiglu(Tensor* gate, Tensor* up, Tensor** out, char** error) {
-  return guard(error, [&] { *out = new Tensor(SwiGlu::apply(*gate, *up)); });
+  return guard(error, [&] {
+    *out = new Tensor(gate->is_cpu() ? SwiGlu::apply(*gate, *up) : at::silu(*gate).mul(*up));
+  });
 }
 
 }  // extern "C"

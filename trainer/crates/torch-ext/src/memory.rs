@@ -108,7 +108,7 @@ mod tests {
     fn bytes_are_read_and_written() {
         let mut tensor = Tensor::zeros([2], (Kind::BFloat16, Device::Cpu));
         write_bytes(&mut tensor, |bytes| {
-            bytes.copy_from_slice(&[0x80, 0x3f, 0x00, 0x40])
+            bytes.copy_from_slice(&[0x80, 0x3f, 0x00, 0x40]);
         })
         .unwrap();
         assert_eq!(

@@ -75,7 +75,7 @@ impl Linear {
         if let Some(adapter) = self.adapter.take() {
             let merged = adapter.merged_into(&self.weight.tensor)?;
             self.weight =
-                Parameter::new(self.weight.name.clone(), merged, self.weight.is_trainable);
+                Parameter::new(self.weight.name.clone(), &merged, self.weight.is_trainable);
         }
         Ok(())
     }
@@ -108,7 +108,9 @@ impl Adapter {
         let x_ti = dropped.as_ref().unwrap_or(x_ti);
         let a = self.a.cast_like(x_ti)?;
         // The factor goes to the smallest of the matrices.
-        let b = (&self.b.tensor)
+        let b = self
+            .b
+            .tensor
             .f_mul_scalar(self.scaling)?
             .f_to_kind(x_ti.kind())?;
         let low_tr = x_ti.f_matmul(&a.f_tr()?)?;

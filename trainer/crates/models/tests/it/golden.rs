@@ -199,3 +199,30 @@ fn configurations_of_both_styles_are_read() {
         }
     ));
 }
+
+/// A stretch by two at even positions is no stretch at half of them; without scaling this is a Llama 2.
+#[test]
+fn linear_scaling_halves_positions() {
+    let logits = |scaling: serde_json::Value, step: i64| {
+        let copy = tempfile::tempdir().unwrap();
+        for entry in std::fs::read_dir(folder("tiny-llama3")).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+        }
+        let path = copy.path().join("config.json");
+        let mut config = json(&path);
+        config["rope_scaling"] = scaling;
+        std::fs::write(path, config.to_string()).unwrap();
+        let model = Model::load(copy.path(), &options(Precision::F32, Tuning::Frozen)).unwrap();
+        let ids = Tensor::from_slice(&[5_i64, 6, 7, 8]);
+        let positions = Tensor::from_slice(&[0, step, 2 * step, 3 * step]);
+        model
+            .forward(&ids, &model.pass(&positions, &[4]).unwrap())
+            .unwrap()
+    };
+    let plain = logits(serde_json::Value::Null, 1);
+    let linear = serde_json::json!({"type": "linear", "factor": 2.0});
+    assert!(max_difference(&plain, &logits(linear, 2)) < 1e-5);
+    let yarn = serde_json::json!({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64});
+    assert!(max_difference(&plain, &logits(yarn, 1)) > 1e-3);
+}

@@ -1,5 +1,6 @@
 //! The tables `events` and `open_metrics`: what happened, by board-wide id, and how it is replayed.
 
+mod kinds;
 mod replay;
 
 use run_protocol::RunId;
@@ -10,6 +11,8 @@ use crate::error::StoreError;
 use crate::ingest::incoming::Incoming;
 use crate::runs::StateChange;
 
+pub use kinds::{MemoryPoint, StageTime};
+pub(crate) use kinds::{memory, newest, stage_times};
 pub(crate) use replay::after;
 
 /// An event as the store keeps it.

@@ -16,7 +16,7 @@ mod store;
 mod writer;
 
 pub use error::StoreError;
-pub use events::StoredEvent;
+pub use events::{MemoryPoint, StageTime, StoredEvent};
 pub use ingest::{Ingest, IngestReport, ReadMark};
 pub use runs::{
     NewRun, Phase, ProcessKey, Run, RunEdit, RunExit, RunFilter, RunPage, RunTexts, StateChange,

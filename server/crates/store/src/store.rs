@@ -9,7 +9,7 @@ use sqlx::{Sqlite, SqlitePool, Transaction};
 use tokio::sync::broadcast;
 
 use crate::error::StoreError;
-use crate::events::{self, StoredEvent};
+use crate::events::{self, MemoryPoint, StageTime, StoredEvent};
 use crate::ingest::{self, Ingest, IngestReport};
 use crate::runs::{
     self, NewRun, Run, RunEdit, RunFilter, RunPage, RunTexts, StateChange, StateCounts,
@@ -152,6 +152,30 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError> {
         events::after(&mut *self.snapshot().await?, after, run, limit).await
+    }
+
+    /// Returns the newest events of a run of one kind (any but `metric`), newest first.
+    pub async fn newest_events(
+        &self,
+        run: RunId,
+        kind: &str,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        events::newest(&mut *self.snapshot().await?, run, kind, limit).await
+    }
+
+    /// Returns how long each phase of a run took, in the order in which they first came.
+    pub async fn stage_times(&self, run: RunId) -> Result<Vec<StageTime>, StoreError> {
+        events::stage_times(&mut *self.snapshot().await?, run).await
+    }
+
+    /// Returns the memory of each rank over the steps, thinned to `max_points` a rank; every peak is kept.
+    pub async fn memory(
+        &self,
+        run: RunId,
+        max_points: usize,
+    ) -> Result<Vec<MemoryPoint>, StoreError> {
+        events::memory(&mut *self.snapshot().await?, run, max_points).await
     }
 
     /// Returns the series of a run, thinned to what a curve can show.

@@ -6,6 +6,7 @@
 #![expect(clippy::float_cmp, reason = "values come back bit for bit")]
 
 mod ingest;
+mod kinds;
 mod open;
 mod replay;
 mod runs;

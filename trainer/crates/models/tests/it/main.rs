@@ -1,7 +1,6 @@
 //! The models against reference values, and against files that lie.
 #![expect(
     clippy::unwrap_used,
-    clippy::print_stdout,
     clippy::semicolon_if_nothing_returned,
     reason = "a test fails by panicking and says how near it came"
 )]

@@ -1,6 +1,6 @@
 //! Saved folders reload equal, single or in shards, and nothing half-written is left.
 
-use std::fs;
+use std::{collections::BTreeMap, fs};
 
 use tch::{Device, Kind, Tensor};
 use trainer_models::{Model, Precision, Tuning, weights};
@@ -116,12 +116,12 @@ fn failed_write_keeps_the_old_file() {
         "a".to_owned(),
         Tensor::ones([2], (Kind::Float, Device::Cpu)),
     )];
-    weights::write(&path, &tensors, &Default::default(), None).unwrap();
+    weights::write(&path, &tensors, &BTreeMap::default(), None).unwrap();
     let complex = [(
         "a".to_owned(),
         Tensor::ones([2], (Kind::ComplexFloat, Device::Cpu)),
     )];
-    assert!(weights::write(&path, &complex, &Default::default(), None).is_err());
+    assert!(weights::write(&path, &complex, &BTreeMap::default(), None).is_err());
     assert_eq!(weights::read_all(&path).unwrap()["a"], tensors[0].1);
     assert_eq!(fs::read_dir(saved.path()).unwrap().count(), 1);
 }

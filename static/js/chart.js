@@ -112,5 +112,12 @@ export async function start() {
   reset.addEventListener("click", resetZoom);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => panels.forEach((panel) => panel.rebuild()));
   document.addEventListener("visibilitychange", () => !document.hidden && panels.forEach(schedule));
+  document.body.addEventListener("htmx:afterSettle", (event) => event.target.id === "memory-points" && takeMemory());
   await run.load(view.range);
+  takeMemory();
+}
+
+function takeMemory() {
+  const points = document.getElementById("memory-points")?.value;
+  if (points) run.put(JSON.parse(points));
 }

@@ -85,7 +85,7 @@ export class Panel {
   }
 
   best() {
-    if (!this.other) return -1;
+    if (!this.other || !this.names[1].startsWith("eval_")) return -1;
     const { values } = this.other;
     return values.reduce((best, value, index) => (Number.isFinite(value) && !(value >= values[best]) ? index : best), -1);
   }
@@ -112,7 +112,7 @@ export class Panel {
           {},
           { stroke: isRawAlone ? colours[0] : faint(colours[0]), width: isRawAlone ? 1.75 : 1.25, points: { show: this.first.steps.length < 2, size: 5 } },
           { stroke: colours[0], width: 2, points: { show: false } },
-          ...colours.slice(1).map((stroke) => ({ stroke, width: 1.75, spanGaps: true, points: { show: true, size: 5, fill: stroke } })),
+          ...colours.slice(1).map((stroke, index) => ({ stroke, width: 1.75, spanGaps: true, points: { show: this.names[index + 1].startsWith("eval_"), size: 5, fill: stroke } })),
         ],
         hooks: { draw: [() => this.mark()], setCursor: [(plot) => this.dock(plot.cursor.idx)], setSelect: [(plot) => this.page.zoom(plot)] },
       },

@@ -17,6 +17,7 @@ export class RunSeries {
     this.changed = changed;
     this.byName = new Map();
     this.joins = [];
+    this.beside = new Map();
     this.range = null;
     this.waiting = [];
     this.isLoading = false;
@@ -46,6 +47,7 @@ export class RunSeries {
           total: series.num_points,
         });
       }
+      for (const [name, series] of this.beside) this.byName.set(name, series);
       this.changed([...this.byName.keys()]);
     } catch {
       // The stream says when the board is back; the points are fetched again then.
@@ -54,6 +56,16 @@ export class RunSeries {
       const waiting = this.waiting.splice(0);
       for (const metric of waiting) this.take(metric);
     }
+  }
+
+  /** Takes whole series that are no metrics, such as the memory of each rank: names, steps, values. */
+  put(entries) {
+    for (const [name, steps, values] of entries) {
+      const series = { steps, values, total: steps.length };
+      this.beside.set(name, series);
+      this.byName.set(name, series);
+    }
+    this.changed(entries.map(([name]) => name));
   }
 
   /** Adds the numbers of one step. A step that is there already is left as it is; an older one means a resumed run. */

@@ -1,6 +1,8 @@
 //! The page of one run: how it stands, its curves, log, configuration and files.
 
 mod body;
+mod facts;
+mod figures;
 mod panels;
 mod progress;
 mod view;
@@ -19,6 +21,7 @@ use crate::state::AppState;
 use crate::view::{Chrome, Section};
 
 use body::Body;
+use facts::{memory, memory_json};
 use view::RunView;
 
 pub(super) use progress::{Bar, eta_of};
@@ -55,6 +58,8 @@ pub enum Block {
     Head,
     /// Progress, figures, alerts, failure.
     Live,
+    /// The points of the memory curve.
+    Memory,
 }
 
 /// What the page is asked for.
@@ -75,13 +80,15 @@ struct TabLink {
 }
 
 #[derive(Template)]
-#[template(path = "runs/show.html", blocks = ["head_block", "live"])]
+#[template(path = "runs/show.html", blocks = ["head_block", "live", "memory"])]
 struct RunPage {
     chrome: Chrome,
     run: RunView,
     tab: Tab,
     tabs: Vec<TabLink>,
     body: Body,
+    /// The memory of the ranks, for the curve's script.
+    memory_points: Option<String>,
 }
 
 /// Answers with the page of a run, or with one of its blocks.
@@ -98,18 +105,22 @@ pub async fn show_run(
     let block = query.block.filter(|_| is_htmx);
     let texts = state.store.find_texts(run.id).await?;
     let view = RunView::load(chrome.t, &state, run, dir.clone(), texts.as_ref()).await?;
-    let body = if block.is_some() {
-        Body::Nothing
+    let has_memory = match block {
+        None => query.tab == Tab::Charts,
+        Some(block) => block == Block::Memory,
+    };
+    let memory = if has_memory {
+        memory(&state, chrome.t, view.id).await?
     } else {
-        Body::load(
-            chrome.t,
-            &view,
-            query.tab,
-            dir,
-            query.rank.as_deref(),
-            texts,
-        )
-        .await?
+        Vec::new()
+    };
+    let memory_points = has_memory.then(|| memory_json(&memory));
+    let body = match block {
+        Some(_) => Body::Nothing,
+        None => {
+            let rank = query.rank.as_deref();
+            Body::load(chrome.t, &view, query.tab, dir, rank, texts, memory).await?
+        }
     };
     let tabs = Tab::ALL.map(|(tab, query, label)| TabLink {
         tab,
@@ -123,10 +134,12 @@ pub async fn show_run(
         tab: query.tab,
         tabs: tabs.into(),
         body,
+        memory_points,
     };
     match block {
         Some(Block::Head) => super::answer(&page.as_head_block()),
         Some(Block::Live) => super::answer(&page.as_live()),
+        Some(Block::Memory) => super::answer(&page.as_memory()),
         None => super::answer(&page),
     }
 }

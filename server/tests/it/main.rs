@@ -13,6 +13,7 @@ mod api_parts;
 mod api_runs;
 mod live;
 mod pages;
+mod pages_run;
 mod security;
 mod serve;
 mod support;

@@ -11,18 +11,18 @@ use crate::support::{Answer, TestBoard};
 /// A form that passes.
 const GOOD_FORM: &str = "stage=sft&backend=single&model_name_or_path=models%2Fdemo&dataset=demo&template=chatml&finetuning_type=full&once=abc";
 
-fn select<'a>(page: &'a Html, css: &str) -> Vec<ElementRef<'a>> {
+pub(crate) fn select<'a>(page: &'a Html, css: &str) -> Vec<ElementRef<'a>> {
     let selector = Selector::parse(css).unwrap();
     page.select(&selector).collect()
 }
 
-fn one<'a>(page: &'a Html, css: &str) -> ElementRef<'a> {
+pub(crate) fn one<'a>(page: &'a Html, css: &str) -> ElementRef<'a> {
     let found = select(page, css);
     assert_eq!(found.len(), 1, "`{css}` is there {} times", found.len());
     found[0]
 }
 
-fn text(element: ElementRef<'_>) -> String {
+pub(crate) fn text(element: ElementRef<'_>) -> String {
     element
         .text()
         .collect::<String>()
@@ -31,7 +31,11 @@ fn text(element: ElementRef<'_>) -> String {
         .join(" ")
 }
 
-async fn page(board: &TestBoard, path: &str, headers: &[(&str, &str)]) -> (Answer, Html) {
+pub(crate) async fn page(
+    board: &TestBoard,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> (Answer, Html) {
     let mut request = TestBoard::request(Method::GET, path).header(header::ACCEPT, "text/html");
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -41,7 +45,7 @@ async fn page(board: &TestBoard, path: &str, headers: &[(&str, &str)]) -> (Answe
     (answer, html)
 }
 
-async fn send_form(
+pub(crate) async fn send_form(
     board: &TestBoard,
     path: &str,
     form: &str,

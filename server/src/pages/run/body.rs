@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::form::field::label;
 use crate::i18n::Tr;
 use crate::pages::files::{FileList, LogView};
+use crate::view::curve::Series;
 
 /// What stands below the tabs.
 pub(super) enum Body {
@@ -33,6 +34,7 @@ impl Body {
         dir: RunDir,
         file: Option<&str>,
         texts: Option<RunTexts>,
+        memory: Vec<Series>,
     ) -> Result<Self, Error> {
         let file = file.map(str::to_owned);
         let blocking = |work: Box<dyn FnOnce() -> Self + Send>| async {
@@ -41,7 +43,7 @@ impl Body {
                 .map_err(|error| Error::Internal(error.into()))
         };
         match tab {
-            Tab::Charts => Ok(Self::Charts(panels(t, run))),
+            Tab::Charts => Ok(Self::Charts(panels(t, run, memory))),
             Tab::Config => Ok(Self::Config(ConfigView::new(t, texts))),
             Tab::Log => {
                 blocking(Box::new(move || {

@@ -117,7 +117,8 @@ pub(super) fn series_of(stored: &RunSeries) -> Vec<Series> {
 }
 
 /// Returns the panels of a run: the known ones first, then whatever else it measures.
-pub(super) fn panels(t: Tr, run: &RunView) -> Vec<Panel> {
+/// The memory of the ranks stands among them where anything is known of it.
+pub(super) fn panels(t: Tr, run: &RunView, memory: Vec<Series>) -> Vec<Panel> {
     let mut panels: Vec<Panel> = PANELS
         .iter()
         .map(|(id, label, names, unit, is_smoothed)| {
@@ -151,6 +152,16 @@ pub(super) fn panels(t: Tr, run: &RunView) -> Vec<Panel> {
             )
         })
         .collect();
+    if !memory.is_empty() || !run.state.is_final() {
+        let memory = if memory.is_empty() {
+            vec![empty_series(&t.f1("log.rank", 0))]
+        } else {
+            memory
+        };
+        let unit = t.s("unit.gib");
+        let label = t.s("metric.memory");
+        panels.push(panel(t, run, "memory".into(), label, memory, unit, false));
+    }
     let others = run.series.iter().filter(|series| {
         !NOT_DRAWN.contains(&series.name.as_str())
             && PANELS

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use askama::filters::HtmlSafe;
-use board_store::{Point, Run};
+use board_store::{Point, Run, StageTime};
 use run_protocol::RunState;
 
 use crate::i18n::Tr;
@@ -32,6 +32,8 @@ pub(super) struct StageView {
     pub label: &'static str,
     pub bar: Option<Bar>,
     pub note: Option<String>,
+    /// How long it took so far.
+    pub time: Option<String>,
 }
 
 impl StageView {
@@ -56,14 +58,17 @@ const STAGES: [(&str, &str); 6] = [
 ];
 const TRAINING: usize = 2;
 
-/// Returns the parts of a run's life with how each stands. Evaluating and saving happen within training.
-pub(super) fn strip(t: Tr, run: &Run) -> Vec<StageView> {
+/// Returns the parts of a run's life with how each stands, as of `end`. Evaluating and saving happen within training.
+/// Of a finished run only the parts that it had are left.
+pub(super) fn strip(t: Tr, run: &Run, times: &[StageTime], end: i64) -> Vec<StageView> {
     let phase = run.phase.as_ref();
     let current = phase.and_then(|phase| STAGES.iter().position(|stage| stage.0 == phase.name));
     let is_training = run.steps_done > 0 || current.is_some_and(|stage| stage >= TRAINING);
+    let had = |name: &str| times.iter().any(|time| time.stage == name);
     STAGES
         .iter()
         .enumerate()
+        .filter(|(_, (name, _))| had(name) || times.is_empty() || run.state != RunState::Finished)
         .map(|(index, (name, label))| {
             let is_now = current == Some(index);
             let class = match run.state {
@@ -76,7 +81,7 @@ pub(super) fn strip(t: Tr, run: &Run) -> Vec<StageView> {
                 }
                 RunState::Failed | RunState::Stopped if is_now => ended(run.state),
                 RunState::Failed | RunState::Stopped => {
-                    if is_before(index, current, is_training) {
+                    if is_before(index, current, is_training) || had(name) {
                         "done"
                     } else {
                         "skipped"
@@ -104,17 +109,21 @@ pub(super) fn strip(t: Tr, run: &Run) -> Vec<StageView> {
             StageView {
                 class,
                 label,
-                bar: is_measured.then(|| Bar {
+                time: times.iter().find(|time| time.stage == *name).map(|time| {
+                    let going = time.since_ms.map_or(0, |since| (end - since).max(0));
+                    duration(time.time_ms + going)
+                }),
+                bar: (is_measured && index == TRAINING).then(|| Bar {
                     state: run.state,
                     percent: percent.min(100),
                 }),
                 note: is_measured.then(|| {
-                    t.f3(
-                        "stage.note",
-                        percent.min(100),
-                        t.count(done),
-                        t.count(total),
-                    )
+                    let (done, total) = (t.count(done), t.count(total));
+                    if index == TRAINING {
+                        t.f3("stage.note", percent.min(100), done, total)
+                    } else {
+                        format!("{done} / {total}")
+                    }
                 }),
             }
         })

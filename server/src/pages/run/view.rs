@@ -1,13 +1,11 @@
 //! How a run stands, in the words and figures of its page.
 
-use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
-
 use board_store::{Point, Run, RunSeries, RunTexts, SeriesQuery};
-use run_protocol::events::{Alert, Level};
-use run_protocol::{Event, EventKind, ExitRecord, RunConfig, RunDir, RunId, RunState};
+use run_protocol::{ExitRecord, RunConfig, RunDir, RunId, RunState};
 
 use super::Tab;
+use super::facts::{AlertView, Facts, alerts};
+use super::figures::{FigureView, figures, outcome};
 use super::panels;
 use super::progress::{StageView, median_gap, strip};
 use crate::error::Error;
@@ -25,9 +23,7 @@ const POINTS: usize = 200;
 const ETA_STEPS: i64 = 50;
 /// Lines of the log below a failure.
 const EVIDENCE_LINES: usize = 20;
-/// Bytes at the end of the event file that are searched for alerts.
-const ALERT_BYTES: u64 = 128 * 1024;
-/// Alerts that are shown.
+/// Alerts in view; the rest is folded.
 const MOST_ALERTS: usize = 3;
 /// Silence that is never called quiet.
 const SHORT_SILENCE_MS: i64 = 10_000;
@@ -45,8 +41,15 @@ pub(super) struct RunView {
     pub eta: Option<String>,
     pub eta_about: String,
     pub quiet: Option<String>,
+    pub epoch: Option<String>,
+    pub elapsed: Option<String>,
+    /// What came of it, once it is finished.
+    pub outcome: Vec<String>,
     pub figures: Vec<FigureView>,
     pub alerts: Vec<AlertView>,
+    /// Alerts that are folded away.
+    pub more_alerts: Vec<AlertView>,
+    pub later: Vec<LaterAction>,
     pub failure: Option<FailureView>,
     pub last_line: String,
     pub series: Vec<Series>,
@@ -62,30 +65,16 @@ pub(super) struct RunView {
 /// A fact beside the name.
 pub(super) struct ChipView {
     pub icon: &'static str,
+    pub label: String,
     pub title: String,
     pub text: String,
 }
 
-/// A headline figure.
-pub(super) struct FigureView {
-    pub label: &'static str,
-    pub key: &'static str,
-    pub value: Option<String>,
-    pub is_nan: bool,
-    pub note: Option<String>,
-}
-
-/// Something a person should see.
-pub(super) struct AlertView {
-    pub class: &'static str,
-    pub text: String,
-    pub step: Option<u64>,
-}
-
-impl AlertView {
-    pub(super) fn icon(&self) -> &'static str {
-        if self.class == "bad" { "error" } else { "warn" }
-    }
+/// What cannot be done with the run now, and why.
+pub(super) struct LaterAction {
+    pub icon: &'static str,
+    pub label: String,
+    pub why: String,
 }
 
 /// Why a run failed, with its evidence.
@@ -119,7 +108,8 @@ impl RunView {
         let config = texts
             .and_then(|texts| RunConfig::from_yaml(&texts.config_yaml, &[]).ok())
             .map(|parsed| parsed.config);
-        Ok(Self::new(t, run, &stored, &recent, disk, config))
+        let facts = Facts::load(state, run.id).await?;
+        Ok(Self::new(t, run, &stored, &recent, disk, &facts, config))
     }
 
     fn new(
@@ -128,6 +118,7 @@ impl RunView {
         stored: &RunSeries,
         recent: &[Point],
         disk: Disk,
+        facts: &Facts,
         config: Option<RunConfig>,
     ) -> Self {
         let now = now_ms();
@@ -138,19 +129,30 @@ impl RunView {
             .filter(|_| is_running && left > 0 && recent.len() > 2)
             .map(|gap| gap * i64::try_from(left).unwrap_or(0));
         let series = panels::series_of(stored);
+        let mut alerts = alerts(t, &run, facts);
+        let more_alerts = alerts.split_off(alerts.len().min(MOST_ALERTS));
+        let end = run.ended_ms.unwrap_or(now);
         Self {
             t,
             href: format!("/runs/{}", run.id),
             about_state: about_state(t, &run, disk.checkpoint),
             chips: chips(t, &run),
-            strip: strip(t, &run),
+            strip: strip(t, &run, &facts.stages, end),
             eta: eta.map(duration),
             eta_about: gap
                 .map(|gap| t.f2("run.eta_about", duration_of_step(gap), t.count(left)))
                 .unwrap_or_default(),
             quiet: quiet(t, &run, recent, gap, now),
-            figures: figures(t, &run, &series, now),
-            alerts: alerts(t, &run, &disk),
+            epoch: run
+                .epoch
+                .filter(|_| is_running)
+                .map(|epoch| t.f1("metric.epoch", format!("{epoch:.2}"))),
+            elapsed: facts.elapsed(&run, end).filter(|_| !run.state.is_final()),
+            outcome: outcome(t, &run, &series, facts, end),
+            figures: figures(t, &run, &series, facts),
+            alerts,
+            more_alerts,
+            later: later(t, &run, disk.checkpoint),
             failure: (run.state == RunState::Failed).then(|| failure(t, &run, &disk)),
             last_line: disk.last_line,
             loss: run.last_loss.map(figure),
@@ -265,8 +267,6 @@ struct Disk {
     last_line: String,
     checkpoint: Option<u64>,
     num_checkpoints: usize,
-    /// Newest first.
-    alerts: Vec<Alert>,
 }
 
 impl Disk {
@@ -291,34 +291,8 @@ impl Disk {
             last_line,
             checkpoint: checkpoints.last().map(|checkpoint| checkpoint.0),
             num_checkpoints: checkpoints.len(),
-            alerts: recent_alerts(dir),
         }
     }
-}
-
-/// Reads the last alerts from the end of the event file; the page shows a few, and never reads a long file for them.
-fn recent_alerts(dir: &RunDir) -> Vec<Alert> {
-    let read = || -> std::io::Result<String> {
-        let mut file = File::open(dir.events())?;
-        let start = file.metadata()?.len().saturating_sub(ALERT_BYTES);
-        file.seek(SeekFrom::Start(start))?;
-        let mut bytes = Vec::new();
-        file.take(ALERT_BYTES).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let text = read().unwrap_or_default();
-    let newest_first = text.lines().rev().filter(|line| line.contains("\"alert\""));
-    let alerts = newest_first.filter_map(|line| serde_json::from_str::<Event>(line).ok());
-    alerts
-        .filter_map(|event| {
-            if let EventKind::Alert(alert) = event.kind {
-                Some(alert)
-            } else {
-                None
-            }
-        })
-        .take(MOST_ALERTS)
-        .collect()
 }
 
 async fn recent_points(state: &AppState, run: &Run) -> Result<Vec<Point>, Error> {
@@ -336,30 +310,6 @@ async fn recent_points(state: &AppState, run: &Run) -> Result<Vec<Point>, Error>
         .unwrap_or_default())
 }
 
-fn alerts(t: Tr, run: &Run, disk: &Disk) -> Vec<AlertView> {
-    let mut alerts = Vec::new();
-    if run.last_loss.is_some_and(|loss| !loss.is_finite()) {
-        alerts.push(AlertView {
-            class: "bad",
-            text: t.s("alert.nan_now"),
-            step: None,
-        });
-    }
-    alerts.extend(disk.alerts.iter().map(|alert| AlertView {
-        class: if alert.level == Level::Error {
-            "bad"
-        } else {
-            "warn"
-        },
-        text: alert.hint.as_ref().map_or_else(
-            || alert.message.clone(),
-            |hint| format!("{}; {hint}", alert.message),
-        ),
-        step: alert.step,
-    }));
-    alerts
-}
-
 fn about_state(t: Tr, run: &Run, checkpoint: Option<u64>) -> Option<String> {
     match run.state {
         RunState::Queued => Some(t.s("run.waits")),
@@ -368,39 +318,77 @@ fn about_state(t: Tr, run: &Run, checkpoint: Option<u64>) -> Option<String> {
             Some(step) => t.f2("run.stopped_at", t.count(run.steps_done), t.count(step)),
             None => t.f1("run.stopped_bare", t.count(run.steps_done)),
         }),
-        RunState::Finished => {
-            let ms = run.ended_ms? - run.started_ms?;
-            Some(t.f2("run.finished_in", duration(ms), t.count(run.steps_done)))
-        }
         _ => None,
     }
 }
 
 fn chips(t: Tr, run: &Run) -> Vec<ChipView> {
-    let chip = |icon, title, text| ChipView { icon, title, text };
+    let chip = |icon, label: &str, title: Option<&str>, text: String| {
+        let label = t.s(label);
+        ChipView {
+            icon,
+            title: title.map_or_else(|| label.clone(), |title| format!("{label}: {title}")),
+            label,
+            text,
+        }
+    };
     let model = run
         .model
         .rsplit(['/', '\\'])
         .find(|part| !part.is_empty())
         .unwrap_or(&run.model);
+    let datasets = run.datasets.join(", ");
     let mut chips = vec![
-        chip("runs", t.s("run.task"), super::task_of(t, run)),
-        chip("models", run.model.clone(), middle_cut(model, 32)),
+        chip("runs", "run.task", None, super::task_of(t, run)),
+        chip(
+            "models",
+            "new.model",
+            Some(&run.model),
+            middle_cut(model, 32),
+        ),
         chip(
             "datasets",
-            run.datasets.join(", "),
-            middle_cut(&run.datasets.join(", "), 40),
+            "new.data",
+            Some(&datasets),
+            middle_cut(&datasets, 40),
         ),
     ];
     if run.attempt > 1 {
-        chips.push(chip(
-            "play",
-            t.s("run.attempts"),
-            t.f1("run.attempt", run.attempt),
-        ));
+        chips.push(chip("play", "run.attempts", None, run.attempt.to_string()));
     }
     chips.retain(|chip| !chip.text.is_empty());
     chips
+}
+
+/// Returns the actions that do not fit the run as it stands, each with its reason.
+fn later(t: Tr, run: &Run, checkpoint: Option<u64>) -> Vec<LaterAction> {
+    let action = |icon, label: &str, why: &str| LaterAction {
+        icon,
+        label: t.s(label),
+        why: t.s(why),
+    };
+    let mut later = Vec::new();
+    let why_no_resume = match run.state {
+        RunState::Finished => Some("why.resume_finished"),
+        RunState::Stopped | RunState::Failed => {
+            checkpoint.is_none().then_some("why.resume_no_checkpoint")
+        }
+        _ => Some("why.resume_active"),
+    };
+    later.extend(why_no_resume.map(|why| action("play", "run.resume_bare", why)));
+    if run.state.is_final() {
+        later.push(action("stop", "run.stop", "why.stop_over"));
+    } else if run.state == RunState::Stopping {
+        later.push(action("stop", "run.stop", "why.stop_stopping"));
+    }
+    for (icon, label) in [
+        ("chat", "nav.chat"),
+        ("evaluate", "nav.evaluate"),
+        ("export", "nav.export"),
+    ] {
+        later.push(action(icon, label, "nav.later"));
+    }
+    later
 }
 
 fn duration_of_step(ms: i64) -> String {
@@ -425,103 +413,6 @@ fn quiet(t: Tr, run: &Run, recent: &[Point], gap: Option<i64>, now: i64) -> Opti
             t.s(format!("stage.{phase}")),
             duration(silence),
         )
-    })
-}
-
-fn figures(t: Tr, run: &Run, series: &[Series], now: i64) -> Vec<FigureView> {
-    let points = |name: &str| {
-        series
-            .iter()
-            .find(|series| series.name == name)
-            .map(|series| series.points.as_slice())
-            .unwrap_or_default()
-    };
-    let plain = |label, key: &'static str, note: Option<String>| {
-        let last = points(key).last().map(|point| point.1);
-        FigureView {
-            label,
-            key,
-            value: last.map(figure),
-            is_nan: last.is_some_and(|value| !value.is_finite()),
-            note,
-        }
-    };
-    let best = points("eval_loss")
-        .iter()
-        .filter(|point| point.1.is_finite())
-        .min_by(|a, b| a.1.total_cmp(&b.1));
-    let speed = points("train_tokens_per_second")
-        .last()
-        .map(|point| point.1);
-    let end = run.ended_ms.unwrap_or(now);
-    let loss = FigureView {
-        value: run.last_loss.map(figure),
-        is_nan: run.last_loss.is_some_and(|loss| !loss.is_finite()),
-        ..plain(
-            "metric.loss",
-            "loss",
-            trend(points("loss")).map(str::to_owned),
-        )
-    };
-    vec![
-        loss,
-        plain(
-            "metric.eval_loss",
-            "eval_loss",
-            best.map(|best| t.f2("metric.best_at", figure(best.1), t.count(best.0))),
-        ),
-        plain("metric.learning_rate", "learning_rate", None),
-        plain("metric.grad_norm", "grad_norm", None),
-        FigureView {
-            value: speed
-                .filter(|speed| speed.is_finite() && *speed >= 0.0)
-                .map(|speed| {
-                    #[expect(
-                        clippy::cast_possible_truncation,
-                        clippy::cast_sign_loss,
-                        reason = "finite and not negative"
-                    )]
-                    t.count(speed.round() as u64)
-                }),
-            note: Some(t.s("unit.tokens_per_second")),
-            is_nan: false,
-            ..plain("metric.speed", "train_tokens_per_second", None)
-        },
-        FigureView {
-            label: "metric.elapsed",
-            key: "",
-            value: run.started_ms.map(|start| duration(end - start)),
-            is_nan: false,
-            note: run
-                .epoch
-                .map(|epoch| t.f1("metric.epoch", format!("{epoch:.2}"))),
-        },
-    ]
-}
-
-/// Returns an arrow for where the loss went over its last tenth.
-fn trend(points: &[(u64, f64)]) -> Option<&'static str> {
-    let finite: Vec<f64> = points
-        .iter()
-        .map(|point| point.1)
-        .filter(|value| value.is_finite())
-        .collect();
-    if finite.len() < 10 {
-        return None;
-    }
-    let part = (finite.len() / 5).max(3);
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let (before, after) = (
-        mean(&finite[finite.len() - 2 * part..finite.len() - part]),
-        mean(&finite[finite.len() - part..]),
-    );
-    let change = (after - before) / before.abs().max(1e-12);
-    Some(if change < -0.01 {
-        "↓"
-    } else if change > 0.01 {
-        "↑"
-    } else {
-        "→"
     })
 }
 

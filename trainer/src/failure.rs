@@ -85,7 +85,9 @@ impl Failure {
     pub(crate) fn print(&self) {
         let mut text = format!("error: {}\n", self.message);
         if let Some(hint) = &self.hint {
-            text.push_str(&format!("  hint: {hint}\n"));
+            text.push_str("  hint: ");
+            text.push_str(hint);
+            text.push('\n');
         }
         // Nobody is left to tell if the terminal is gone.
         drop(std::io::stderr().write_all(text.as_bytes()));
@@ -106,7 +108,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     /// Makes a refusal with what to do instead.
-    pub(crate) fn new(message: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+    pub(crate) fn error(message: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
         Self {
             message: message.into(),
             hint: Some(hint.into()),

@@ -66,7 +66,7 @@ struct Run {
 
 fn prepare(arguments: &RunArgs, stage: Option<Stage>) -> Result<Run> {
     let text = fs::read_to_string(&arguments.config).map_err(|error| {
-        Refusal::new(
+        Refusal::error(
             format!("cannot read `{}`: {error}", arguments.config.display()),
             "give the path of a YAML file",
         )
@@ -135,7 +135,7 @@ fn parse(text: &str, overrides: &[String], stage: Option<Stage>) -> Result<Parse
         .any(|line| line.starts_with("stage:") || line.trim_start().starts_with("\"stage\""))
         || overrides.iter().any(|pair| pair.starts_with("stage="));
     if is_given {
-        return Err(Refusal::new(
+        return Err(Refusal::error(
             format!(
                 "the command is `{stage}`, but the configuration says `stage: {}`",
                 parsed.config.stage
@@ -154,7 +154,7 @@ fn run_root(arguments: &RunArgs, config: &RunConfig, base: &Path) -> Result<Path
         return Ok(base.join(dir));
     }
     config.training.output_dir.clone().ok_or_else(|| {
-        Refusal::new(
+        Refusal::error(
             "output_dir: is missing",
             "say where the results go, in the file or as `output_dir=DIR`",
         )
@@ -170,7 +170,7 @@ fn num_ranks() -> Result<usize> {
         match value.parse::<usize>() {
             Ok(1) => {}
             Ok(_) => {
-                return Err(Refusal::new(
+                return Err(Refusal::error(
                     format!(
                         "{name} is {value}, and training on several ranks arrives with the distributed engine"
                     ),
@@ -178,7 +178,7 @@ fn num_ranks() -> Result<usize> {
                 ));
             }
             Err(_) => {
-                return Err(Refusal::new(
+                return Err(Refusal::error(
                     format!("{name} is `{value}`, expected a number"),
                     "leave it out",
                 ));
@@ -225,7 +225,7 @@ fn resume_from(
                 );
                 Ok(Some(path))
             }
-            None if has_weights(dir.root()) => Err(Refusal::new(
+            None if has_weights(dir.root()) => Err(Refusal::error(
                 format!("`{}` already holds a finished model", dir.root().display()),
                 "choose another `output_dir`, or set `overwrite_output_dir: true`",
             )),
@@ -293,7 +293,7 @@ fn launch(run: &Run) -> Result<Code> {
 fn rank_arguments(run: &Run) -> Result<Vec<String>> {
     let text = |path: &Path| {
         path.to_str().map(str::to_owned).ok_or_else(|| {
-            Refusal::new(
+            Refusal::error(
                 format!("the path `{}` is not UTF-8", path.display()),
                 "choose another folder",
             )

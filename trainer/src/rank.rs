@@ -69,7 +69,7 @@ fn train(
         .ok()
         .map_or(Ok(1), |size| size.parse::<usize>());
     if world_size.as_ref().is_ok_and(|size| *size != 1) || world_size.is_err() {
-        return Err(Refusal::new(
+        return Err(Refusal::error(
             "WORLD_SIZE is not 1, and training on several ranks arrives with the distributed engine",
             "start one process",
         ));

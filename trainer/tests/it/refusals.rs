@@ -103,7 +103,7 @@ fn bad_models_are_refused_with_what_to_do() {
                     folder,
                     "\"model_type\"",
                     "\"model_type\": \"gpt9\", \"was\"",
-                )
+                );
             },
             &["gpt9", "supported are"],
         ),
@@ -113,7 +113,7 @@ fn bad_models_are_refused_with_what_to_do() {
                     folder,
                     "\"hidden_size\"",
                     "\"auto_map\": {}, \"hidden_size\"",
-                )
+                );
             },
             &["code of its own"],
         ),
@@ -143,7 +143,7 @@ fn wrong_shapes_are_named() {
 
 fn edit_config(folder: &std::path::Path, from: &str, to: &str) {
     let path = folder.join("config.json");
-    let text = fs::read_to_string(&path).unwrap();
+    let text = fs::read_to_string(&path).expect("the configuration is read");
     assert!(text.contains(from));
-    fs::write(path, text.replacen(from, to, 1)).unwrap();
+    fs::write(path, text.replacen(from, to, 1)).expect("the configuration is written");
 }

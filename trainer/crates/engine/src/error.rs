@@ -89,20 +89,19 @@ impl EngineError {
     /// Returns the code that the process ends with.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Config { .. } => ExitCode::BadConfig,
+            Self::Config { .. }
+            | Self::Checkpoint { .. }
+            | Self::Parallel(ParallelError::OptimizerState { .. }) => ExitCode::BadConfig,
             Self::Data(_) | Self::NoLabels | Self::TokenOutOfRange { .. } => ExitCode::BadData,
             Self::Model(error) if error.is_out_of_memory() => ExitCode::OutOfMemory,
             Self::Parallel(error) if error.is_out_of_memory() => ExitCode::OutOfMemory,
             _ if self.is_disk_full() => ExitCode::DiskFull,
-            Self::Model(ModelError::Torch(_)) | Self::Parallel(ParallelError::Torch(_)) => {
-                ExitCode::Internal
-            }
+            Self::Model(ModelError::Torch(_))
+            | Self::Parallel(_)
+            | Self::Io { .. }
+            | Self::Events(_)
+            | Self::Internal(_) => ExitCode::Internal,
             Self::Model(_) => ExitCode::BadModel,
-            Self::Checkpoint { .. } => ExitCode::BadConfig,
-            Self::Parallel(ParallelError::OptimizerState { .. }) => ExitCode::BadConfig,
-            Self::Parallel(_) | Self::Io { .. } | Self::Events(_) | Self::Internal(_) => {
-                ExitCode::Internal
-            }
         }
     }
 

@@ -54,7 +54,7 @@ impl Artifacts {
         }
         fs::create_dir(&beside).map_err(|error| EngineError::io("make", &beside, error))?;
         let moved = self
-            .write_model(model, &beside, final_kind(model))
+            .write_model(model, &beside, Some(final_kind(model)))
             .and_then(|()| move_files(&beside, run_dir.root()));
         if let Err(error) = fs::remove_dir_all(&beside) {
             tracing::warn!(%error, "cannot remove `.export.part`");
@@ -64,8 +64,8 @@ impl Artifacts {
 }
 
 /// Returns the type of a finished model's weights: that of the computation, which the masters exist for.
-fn final_kind(model: &Model) -> Option<Kind> {
-    Some(model.precision().compute())
+fn final_kind(model: &Model) -> Kind {
+    model.precision().compute()
 }
 
 fn move_files(from: &Path, to: &Path) -> Result<(), EngineError> {

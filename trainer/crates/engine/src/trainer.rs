@@ -214,7 +214,9 @@ impl Trainer<'_> {
     }
 
     fn is_epoch_end(&self) -> bool {
-        self.progress.step % self.sampler.order().steps_per_epoch() == 0
+        self.progress
+            .step
+            .is_multiple_of(self.sampler.order().steps_per_epoch())
     }
 
     fn is_due_for_log(&self, step: u64) -> bool {

@@ -152,7 +152,7 @@ impl Executor<'_> {
             inputs.push(&run.input_td);
         }
         let mut gradients = grad(&[&output_td], &[&gradient_td], &inputs, false)?;
-        drop(output_td);
+        drop((output_td, gradient_td));
         let input_gradient_td = if needs_input {
             gradients.pop().flatten()
         } else {

@@ -146,28 +146,27 @@ impl Slots {
             };
             let parameters = model.parameters(unit).into_iter().chain(tied);
             for parameter in parameters.filter(|parameter| parameter.is_trainable) {
-                let index = match by_name.get(&parameter.name) {
-                    Some(index) => *index,
-                    None => {
-                        let group = usize::from(!parameter.has_decay);
-                        groups[group].num_elements += parameter.tensor.numel() as u64;
-                        by_name.insert(parameter.name.clone(), slots.len());
-                        slots.push(Slot {
-                            exp_avg: parameter
-                                .tensor
-                                .f_zeros_like()?
-                                .f_set_requires_grad(false)?,
-                            exp_avg_sq: parameter
-                                .tensor
-                                .f_zeros_like()?
-                                .f_set_requires_grad(false)?,
-                            name: parameter.name,
-                            leaf: parameter.tensor,
-                            gradient: None,
-                            group,
-                        });
-                        slots.len() - 1
-                    }
+                let index = if let Some(index) = by_name.get(&parameter.name) {
+                    *index
+                } else {
+                    let group = usize::from(!parameter.has_decay);
+                    groups[group].num_elements += parameter.tensor.numel() as u64;
+                    by_name.insert(parameter.name.clone(), slots.len());
+                    slots.push(Slot {
+                        exp_avg: parameter
+                            .tensor
+                            .f_zeros_like()?
+                            .f_set_requires_grad(false)?,
+                        exp_avg_sq: parameter
+                            .tensor
+                            .f_zeros_like()?
+                            .f_set_requires_grad(false)?,
+                        name: parameter.name,
+                        leaf: parameter.tensor,
+                        gradient: None,
+                        group,
+                    });
+                    slots.len() - 1
                 };
                 indices.push(index);
             }

@@ -41,9 +41,12 @@ fn executor_equals_plain_autograd_in_f64() {
     for name in ["tiny-qwen2", "tiny-qwen3", "tiny-llama3"] {
         for recomputes in [false, true] {
             for is_full in [true, false] {
-                let make = || match is_full {
-                    true => load(name, Precision::F64, Tuning::Full),
-                    false => load_with_adapter(name, Precision::F64, "lora_after20"),
+                let make = || {
+                    if is_full {
+                        load(name, Precision::F64, Tuning::Full)
+                    } else {
+                        load_with_adapter(name, Precision::F64, "lora_after20")
+                    }
                 };
                 let batch = &batches(name)[0];
                 let (loss, gradients) = plain_autograd(&make(), batch);
@@ -146,7 +149,10 @@ fn dropout_is_the_same_with_recomputation() {
         let sums = strategy
             .accumulate(step, std::slice::from_ref(batch), &CrossEntropy::default())
             .expect("a step");
-        (sums.loss, strategy.clip_grad_norm(0.0).expect("a norm"))
+        (
+            sums.loss.to_bits(),
+            strategy.clip_grad_norm(0.0).expect("a norm").to_bits(),
+        )
     };
     let first = run(&mut kept, 1);
     assert_eq!(first, run(&mut recomputed, 1));
@@ -184,6 +190,7 @@ fn evaluation_counts_and_can_leave_the_adapter_out() {
         .expect("sums");
     assert!((without.loss - plain.loss).abs() < 1e-10 && (with.loss - plain.loss).abs() > 1.0);
     assert!(
-        with.num_correct >= plain.num_correct && with.weight as usize == batch.num_valid_tokens
+        with.num_correct >= plain.num_correct
+            && (with.weight - batch.num_valid_tokens as f64).abs() < 1e-9
     );
 }

@@ -3,6 +3,8 @@
 //! `locales/<language>.json` holds one flat map each; a text with a count is a map of its plural
 //! forms. A test compares the keys, another looks for keys that a template asks for in vain.
 
+mod said;
+
 use std::collections::HashMap;
 use std::fmt::{Display, Write};
 use std::sync::LazyLock;

@@ -83,7 +83,7 @@ impl Faults {
     }
 }
 
-/// Words one fault. The common kinds are in the catalogue; the rest keep the parser's words.
+/// Words one fault: by its sentence, else by its kind; only what is in neither keeps the parser's words.
 pub fn word(t: Tr, error: &ConfigError) -> Fault {
     let field = match error.field.as_str() {
         "bf16" | "fp16" | "pure_bf16" => super::values::COMPUTE_TYPE,
@@ -92,23 +92,24 @@ pub fn word(t: Tr, error: &ConfigError) -> Fault {
     let key = keys::find(&error.field);
     let value = error.value.as_deref().unwrap_or_default();
     let range = key.and_then(|key| key.range);
-    let reason = match (error.code, range) {
-        _ if t.lang == crate::i18n::Lang::En => None,
+    let by_code = || match (error.code, range) {
         (Code::Missing, _) => Some(t.s("error.missing")),
         (Code::OutOfRange, Some(range)) => {
-            Some(t.f2("error.out_of_range", value, range_words(t, &range)))
+            Some(t.f2("error.out_of_range", value, range_words(&range)))
         }
         (Code::WrongType, _) => {
             key.map(|key| t.f2("error.wrong_type", value, t.s(kind_key(key.kind))))
         }
         (Code::NotAChoice, _) => Some(t.f1("error.not_a_choice", value)),
+        (Code::NotAvailable, _) => Some(t.s("error.not_available")),
         (Code::UnknownKey, _) => Some(t.f1("error.unknown_key", &error.field)),
         _ => None,
     };
+    let reason = t.find_said(&error.reason).or_else(by_code);
     Fault {
         field: field.to_owned(),
         reason: reason.unwrap_or_else(|| error.reason.clone()),
-        hint: error.hint.clone(),
+        hint: error.hint.as_deref().map(|hint| t.said(hint)),
         code: error.code.as_str(),
     }
 }
@@ -125,7 +126,7 @@ fn kind_key(kind: keys::Kind) -> &'static str {
 }
 
 /// Writes a range with signs, which need no translation: `1 ≤ x ≤ 65536`.
-fn range_words(_: Tr, range: &keys::Range) -> String {
+fn range_words(range: &keys::Range) -> String {
     let less = if range.is_min_excluded { "<" } else { "≤" };
     let low = crate::view::figure::setting(range.min);
     if range.max.is_infinite() {
@@ -136,4 +137,146 @@ fn range_words(_: Tr, range: &keys::Range) -> String {
         "{low} {less} x {up} {}",
         crate::view::figure::setting(range.max)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use run_protocol::{Facts, RunConfig};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::i18n::Lang;
+
+    /// Forms that reach every sentence of the checks, the warnings and the parser.
+    const FORMS: &[&[(&str, &str)]] = &[
+        &[],
+        &[("val_size", "0.1"), ("eval_dataset", "a")],
+        &[
+            ("val_size", "1.5"),
+            ("mask_history", "true"),
+            ("train_on_prompt", "true"),
+        ],
+        &[("stage", "pt"), ("mask_history", "true")],
+        &[
+            ("eval_strategy", "steps"),
+            ("dataset", "a,a"),
+            ("dataset_dir", "ONLINE"),
+        ],
+        &[
+            ("dataset", "a.yaml"),
+            ("template", "gemma"),
+            ("flash_attn", "fa3"),
+        ],
+        &[
+            ("finetuning_type", "full"),
+            ("adapter_name_or_path", "a"),
+            ("use_rslora", "true"),
+            ("loraplus_lr_ratio", "16"),
+        ],
+        &[("finetuning_type", "freeze")],
+        &[
+            ("finetuning_type", "oft"),
+            ("lr_scheduler_type", "polynomial"),
+            ("save_strategy", "best"),
+        ],
+        &[
+            ("lora_target", "all,q_proj"),
+            ("create_new_adapter", "true"),
+        ],
+        &[("lora_target", "")],
+        &[("bf16", "true"), ("fp16", "true")],
+        &[("pure_bf16", "true"), ("fp16", "true")],
+        &[
+            ("global_batch_size", "7"),
+            ("per_device_train_batch_size", "2"),
+        ],
+        &[
+            ("global_batch_size", "8"),
+            ("gradient_accumulation_steps", "2"),
+        ],
+        &[
+            ("backend", "fsdp2"),
+            ("stage", "dpo"),
+            ("lora_alpha", "0"),
+            ("learning_rate", "0"),
+        ],
+        &[
+            ("max_steps", "10"),
+            ("warmup_steps", "20"),
+            ("warmup_ratio", "0.1"),
+            ("lr_scheduler_type", "constant"),
+            ("dataset", "a"),
+            ("val_size", "0.1"),
+        ],
+        &[
+            ("lr_scheduler_type", "cosin"),
+            ("stage", "x"),
+            ("lora_rnak", "8"),
+            ("zzz", "1"),
+        ],
+        &[
+            ("lora_rank", "-1"),
+            ("cutoff_len", "12.5"),
+            ("val_size", "-1"),
+            ("learning_rate", "fast"),
+            ("save_steps", "0.5"),
+            ("bf16", "perhaps"),
+            ("lora_dropout", "2"),
+        ],
+    ];
+
+    #[test]
+    fn whatever_a_form_is_refused_for_is_said_in_every_language() {
+        for form in FORMS {
+            let pairs: BTreeMap<String, Value> = form
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
+                .collect();
+            let (errors, warnings) = match RunConfig::from_pairs(&pairs) {
+                Err(errors) => (errors.0, Vec::new()),
+                Ok(parsed) => {
+                    let facts = Facts {
+                        world_size: None,
+                        num_examples: Some(100),
+                    };
+                    let report = parsed.config.check_with(&facts);
+                    (report.errors, report.warnings)
+                }
+            };
+            for lang in [Lang::Zh, Lang::Ru] {
+                let t = Tr::new(lang);
+                for error in &errors {
+                    let fault = word(t, error);
+                    assert_ne!(fault.reason, error.reason, "{form:?}");
+                    assert!(
+                        error.hint.is_none() || fault.hint != error.hint,
+                        "{form:?}: {:?}",
+                        error.hint
+                    );
+                }
+                for warning in &warnings {
+                    assert!(t.find_said(&warning.message).is_some(), "{warning:?}");
+                    let hint = warning.hint.as_deref().unwrap_or_default();
+                    assert!(t.find_said(hint).is_some(), "{warning:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_later_says_so_in_every_language() {
+        for key in keys::KEYS {
+            let keys::Kind::Choice(choices) = key.kind else {
+                continue;
+            };
+            let reasons = choices
+                .iter()
+                .filter_map(|choice| choice.availability.reason());
+            for reason in reasons {
+                assert!(Tr::new(Lang::Ru).find_said(reason).is_some(), "{reason}");
+            }
+        }
+    }
 }

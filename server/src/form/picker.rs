@@ -51,7 +51,10 @@ impl ModelChoice {
             path: model.path.clone(),
             about: parts.into_iter().flatten().collect::<Vec<_>>().join(" · "),
             template: suggest_template(model),
-            refusal: model.refusal.as_ref().map(|refusal| refusal.reason.clone()),
+            refusal: model
+                .refusal
+                .as_ref()
+                .map(|refusal| t.said(&refusal.reason)),
         }
     }
 }
@@ -137,7 +140,8 @@ impl DatasetPicker {
                     },
                     problem: dataset
                         .problem
-                        .clone()
+                        .as_ref()
+                        .map(|problem| t.said(problem))
                         .or_else(|| dataset.ranking.then(|| t.s("form.ranking_dataset"))),
                 })
                 .collect(),

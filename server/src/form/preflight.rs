@@ -213,7 +213,7 @@ fn plan(
     steps: &mut Option<u64>,
 ) -> Faults {
     let config = &draft.config;
-    let num_rows = count_rows(config);
+    let num_rows = count_rows(t, config);
     let rows_found = num_rows.as_ref().ok().copied().flatten();
     let num_examples = rows_found.map(|rows| rows - num_held_back(config, rows));
     let facts = Facts {
@@ -235,7 +235,8 @@ fn plan(
     }
     for warning in report.warnings {
         let label = label(t, &warning.field);
-        let (text, hint) = (warning.message, warning.hint);
+        let text = t.said(warning.message);
+        let hint = warning.hint.map(|hint| t.said(hint));
         rows.push(CheckRow {
             kind: CheckKind::Warn,
             field: Some(warning.field),
@@ -251,14 +252,14 @@ fn plan(
         rows.push(CheckRow::fact(
             CheckKind::Warn,
             key.key.clone(),
-            t.f1("preflight.no_effect", &key.reason),
+            t.f1("preflight.no_effect", t.said(&key.reason)),
         ));
     }
     faults
 }
 
 /// Counts the rows of the chosen datasets; `None` while none is chosen.
-fn count_rows(config: &RunConfig) -> Result<Option<u64>, Fault> {
+fn count_rows(t: Tr, config: &RunConfig) -> Result<Option<u64>, Fault> {
     if config.data.dataset.is_empty() {
         return Ok(None);
     }
@@ -267,8 +268,8 @@ fn count_rows(config: &RunConfig) -> Result<Option<u64>, Fault> {
         let count =
             trainer_data::count_rows(&config.data.dataset_dir, name).map_err(|error| Fault {
                 field: "dataset".into(),
-                reason: error.to_string(),
-                hint: error.hint(),
+                reason: t.said(error.to_string()),
+                hint: error.hint().map(|hint| t.said(hint)),
                 code: "bad_data",
             })?;
         sum += config

@@ -43,9 +43,20 @@ pub async fn list_models(chrome: Chrome, State(state): State<AppState>) -> Resul
     let models = models
         .await
         .map_err(|error| Error::Internal(error.into()))?;
+    let t = chrome.t;
+    let in_words = |refusal: Refusal| Refusal {
+        reason: t.said(refusal.reason),
+        hint: refusal.hint.map(|hint| t.said(hint)),
+    };
     super::answer(&ModelsPage {
         chrome: chrome.at(Section::Models),
-        models,
+        models: models
+            .into_iter()
+            .map(|model| ModelFolder {
+                refusal: model.refusal.map(in_words),
+                ..model
+            })
+            .collect(),
         folder,
     })
 }
@@ -72,8 +83,8 @@ pub async fn list_datasets(
         Err(error) => (
             Vec::new(),
             Some(Refusal {
-                reason: error.to_string(),
-                hint: error.hint(),
+                reason: t.said(error.to_string()),
+                hint: error.hint().map(|hint| t.said(hint)),
             }),
         ),
     };
@@ -94,6 +105,7 @@ fn row(t: Tr, config: &crate::ServerConfig, mut dataset: Dataset) -> DatasetRow 
             None
         }
     };
+    dataset.problem = dataset.problem.map(|problem| t.said(problem));
     let preview = trainer_data::preview_rows(&folder, &dataset.name, 0, 1)
         .ok()
         .and_then(|rows| rows.into_iter().next());

@@ -99,7 +99,7 @@ impl ConfigView {
                     parsed
                         .accepted_without_effect
                         .into_iter()
-                        .map(|key| (key.key, key.reason))
+                        .map(|key| (key.key, t.said(key.reason)))
                         .collect()
                 })
                 .unwrap_or_default(),

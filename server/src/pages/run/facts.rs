@@ -118,8 +118,8 @@ pub(super) fn alerts(t: Tr, run: &Run, facts: &Facts) -> Vec<AlertView> {
             "warn"
         },
         text: alert.hint.as_ref().map_or_else(
-            || alert.message.clone(),
-            |hint| format!("{}; {hint}", alert.message),
+            || t.said(&alert.message),
+            |hint| t.f2("alert.with_hint", t.said(&alert.message), t.said(hint)),
         ),
         step: alert.step.map(|step| t.f1("run.at_step", t.count(step))),
     }));

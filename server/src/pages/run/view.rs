@@ -419,7 +419,10 @@ fn quiet(t: Tr, run: &Run, recent: &[Point], gap: Option<i64>, now: i64) -> Opti
 fn failure(t: Tr, run: &Run, disk: &Disk) -> FailureView {
     let exit = run.exit.clone().unwrap_or_default();
     let class = exit.class.as_deref().unwrap_or("internal");
-    let sentence = exit.message.clone().unwrap_or_else(|| t.s("fail.unknown"));
+    let sentence = exit
+        .message
+        .as_ref()
+        .map_or_else(|| t.s("fail.unknown"), |message| t.said(message));
     let code = exit
         .code
         .map_or_else(|| "–".to_owned(), |code| code.to_string());
@@ -441,7 +444,7 @@ fn failure(t: Tr, run: &Run, disk: &Disk) -> FailureView {
     );
     FailureView {
         sentence,
-        hint: exit.hint,
+        hint: exit.hint.map(|hint| t.said(hint)),
         evidence,
         source,
         lines: lines.join("\n"),

@@ -174,15 +174,11 @@ fn start_rank(plan: &Plan, rank: usize) -> Result<Child> {
     if std::env::var_os("OMP_NUM_THREADS").is_none() {
         command.env("OMP_NUM_THREADS", plan.num_threads.to_string());
     }
-    // libgomp's threads otherwise spin while they wait, and on cores that a board, a browser or a second
-    // run shares, a step then takes ten times as long.
-    if std::env::var_os("OMP_WAIT_POLICY").is_none() {
-        command.env("OMP_WAIT_POLICY", "passive");
-    }
-    // Threads that spin while they wait starve each other on a busy machine; a short spin costs nothing on a quiet one.
-    if std::env::var_os("OMP_WAIT_POLICY").is_none() && std::env::var_os("GOMP_SPINCOUNT").is_none()
-    {
-        command.env("GOMP_SPINCOUNT", "10000");
+    // libgomp's threads spin for milliseconds while they wait, and on cores that a board, a browser or a second run
+    // shares, a step then takes ten times as long. 1000 rounds are some 20 microseconds.
+    let is_set = |name| std::env::var_os(name).is_some();
+    if !is_set("OMP_WAIT_POLICY") && !is_set("GOMP_SPINCOUNT") {
+        command.env("GOMP_SPINCOUNT", "1000");
     }
     command
         .spawn()

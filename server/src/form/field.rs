@@ -24,6 +24,7 @@ pub struct FieldView {
     /// Whether the value differs from the default.
     pub is_changed: bool,
     needs: &'static str,
+    later_note: Option<String>,
     /// What is wrong with it.
     pub errors: Vec<Fault>,
 }
@@ -85,6 +86,7 @@ impl FieldView {
                 }
                 _ => "",
             },
+            later_note: t.find(format!("later.{name}.note")).map(str::to_owned),
             errors: faults.of(name),
         };
         if matches!(view.control, Control::Select(_) | Control::Choices(_)) && value.is_empty() {
@@ -123,6 +125,7 @@ impl FieldView {
             control: Control::Select(options.collect()),
             is_changed: value != "fp32",
             needs: "",
+            later_note: None,
             errors: faults.of(COMPUTE_TYPE),
         }
     }
@@ -146,7 +149,13 @@ impl FieldView {
         Aria::new(&self.id(), !self.errors.is_empty())
     }
 
-    fn later_reasons(options: &[OptionView]) -> Option<Prose> {
+    /// Returns why some of the options cannot be taken, in one line where the catalogue has one.
+    fn later_reasons(&self, options: &[OptionView]) -> Option<Prose> {
+        if let Some(note) = &self.later_note
+            && options.iter().any(|option| option.is_later)
+        {
+            return Some(prose(note));
+        }
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for option in options {
             let Some(reason) = option.reason.as_deref() else {

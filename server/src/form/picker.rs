@@ -117,6 +117,20 @@ pub struct DatasetChoice {
 }
 
 impl DatasetPicker {
+    /// Whether the list needs a line of its own.
+    fn is_wide(&self) -> bool {
+        let has_problem = self
+            .datasets
+            .iter()
+            .any(|dataset| dataset.problem.is_some());
+        let letters: usize = self
+            .datasets
+            .iter()
+            .map(|dataset| dataset.name.len() + 8)
+            .sum();
+        has_problem || letters > 24 || self.errors.len() > 1
+    }
+
     /// Shows the datasets with the chosen ones.
     pub fn new(t: Tr, datasets: &[Dataset], values: &FormValues, faults: &Faults) -> Self {
         let chosen = values.list("dataset");

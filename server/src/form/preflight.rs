@@ -4,7 +4,7 @@
 
 use askama::Template;
 use askama::filters::HtmlSafe;
-use run_protocol::{Backend, ConfigError, Facts, FinetuningType, Precision, RunConfig};
+use run_protocol::{Backend, Code, ConfigError, Facts, FinetuningType, Precision, RunConfig};
 use trainer_data::RowOrder;
 
 use super::faults::{Fault, Faults};
@@ -48,6 +48,8 @@ pub struct CheckRow {
 pub enum CheckKind {
     /// The run cannot start.
     Bad,
+    /// Nothing is wrong yet, something is still to be chosen.
+    Todo,
     /// It will run, probably not as meant.
     Warn,
     /// A fact.
@@ -60,6 +62,7 @@ impl CheckKind {
     const fn class(self) -> &'static str {
         match self {
             Self::Bad => "bad",
+            Self::Todo => "todo",
             Self::Warn => "warn",
             Self::Ok => "ok",
             Self::Unknown => "unknown",
@@ -69,6 +72,7 @@ impl CheckKind {
     const fn icon(self) -> &'static str {
         match self {
             Self::Bad => "failed",
+            Self::Todo => "todo",
             Self::Warn => "warn",
             Self::Ok => "check",
             Self::Unknown => "unknown",
@@ -78,6 +82,7 @@ impl CheckKind {
     const fn label(self) -> &'static str {
         match self {
             Self::Bad => "preflight.bad",
+            Self::Todo => "preflight.todo",
             Self::Warn => "preflight.warn",
             Self::Ok => "preflight.ok",
             Self::Unknown => "preflight.unknown",
@@ -98,6 +103,18 @@ impl CheckRow {
     }
 
     fn refusal(t: Tr, fault: Fault) -> Self {
+        if fault.code == Code::Missing.as_str()
+            && let Some(todo) = t.find(format!("todo.{}", fault.field))
+        {
+            return Self {
+                kind: CheckKind::Todo,
+                label: todo.to_owned(),
+                text: String::new(),
+                hint: None,
+                code: fault.code,
+                field: Some(fault.field),
+            };
+        }
         let label = if fault.field.is_empty() {
             String::new()
         } else {
@@ -182,6 +199,14 @@ impl Preflight {
 
     fn num_ok(&self) -> usize {
         self.num(CheckKind::Ok)
+    }
+
+    /// Returns what is still to be chosen, if that alone stands in the way.
+    fn first_todo(&self) -> Option<&CheckRow> {
+        self.rows
+            .iter()
+            .find(|row| row.kind == CheckKind::Todo)
+            .filter(|_| self.num_bad() == 0)
     }
 
     fn first_problem(&self) -> Option<&str> {

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::run::find_run;
 use crate::catalog::{self, Dataset, ModelFolder};
+use crate::demo::DEMO_NAME;
 use crate::draft::Draft;
 use crate::error::Error;
 use crate::form::field::label;
@@ -75,6 +76,7 @@ struct NewRunPage {
     tab: NewTab,
     once: String,
     has_demo: bool,
+    is_first_visit: bool,
     summary: Vec<SummaryRow>,
     models: ModelPicker,
     datasets: DatasetPicker,
@@ -348,7 +350,7 @@ async fn build(chrome: Chrome, state: &AppState, mut parts: Parts) -> Result<New
     let t = chrome.t;
     let offers = offers(state).await?;
     choose_model(&mut parts.values, &offers.models);
-    choose_dataset(&mut parts.values, &offers.datasets);
+    choose_dataset(&mut parts.values, &offers.datasets, &offers.models);
     let Parts {
         tab,
         once,
@@ -376,6 +378,7 @@ async fn build(chrome: Chrome, state: &AppState, mut parts: Parts) -> Result<New
             .collect(),
     };
     Ok(NewRunPage {
+        is_first_visit: state.store.count_runs().await?.total() == 0,
         has_demo: offers.models.iter().any(|model| model.is_demo),
         summary: faults.0.iter().map(|fault| summary_row(t, fault)).collect(),
         models: ModelPicker::new(t, &offers.models, &values, &faults),
@@ -417,15 +420,23 @@ fn choose_model(values: &mut FormValues, models: &[ModelFolder]) {
     }
 }
 
-/// Chooses the only usable dataset in a form that nobody touched.
-fn choose_dataset(values: &mut FormValues, datasets: &[Dataset]) {
+/// Chooses the only usable dataset in a form that nobody touched, and the demo's for the demo model.
+fn choose_dataset(values: &mut FormValues, datasets: &[Dataset], models: &[ModelFolder]) {
+    if !values.is_fresh() || !values.get("dataset").is_empty() {
+        return;
+    }
+    let is_demo = models
+        .iter()
+        .any(|model| model.is_demo && model.path == values.get("model_name_or_path"));
     let mut usable = datasets
         .iter()
         .filter(|dataset| dataset.problem.is_none() && !dataset.ranking);
-    if let (Some(only), None, true) = (usable.next(), usable.next(), values.is_fresh())
-        && values.get("dataset").is_empty()
-    {
-        values.set("dataset", only.name.clone());
+    let demo = usable
+        .clone()
+        .find(|dataset| is_demo && dataset.name == DEMO_NAME);
+    let chosen = demo.or_else(|| usable.next().filter(|_| usable.next().is_none()));
+    if let Some(dataset) = chosen {
+        values.set("dataset", dataset.name.clone());
     }
 }
 

@@ -61,6 +61,8 @@ struct RunRow {
     name: String,
     state: RunState,
     task: String,
+    data: String,
+    data_title: String,
     loss: Option<String>,
     is_nan: bool,
     spark: Option<Spark>,
@@ -77,13 +79,23 @@ impl RunRow {
         let total = run
             .steps_total
             .map_or_else(|| "–".to_owned(), |total| t.count(total));
+        let datasets = run.datasets.join(", ");
+        let model = run.model.trim_end_matches(['/', '\\']);
+        let model = model.rsplit(['/', '\\']).next().unwrap_or(model);
+        let steps = if run.steps_done == 0 && run.steps_total.is_none() {
+            "–".to_owned()
+        } else {
+            format!("{} / {total}", t.count(run.steps_done))
+        };
         Self {
             href: format!("/runs/{}", run.id),
             task: task_of(t, &run),
+            data: format!("{} · {}", middle_cut(model, 28), middle_cut(&datasets, 28)),
+            data_title: format!("{} · {datasets}", run.model),
             is_nan: run.last_loss.is_some_and(f64::is_nan),
             loss: run.last_loss.map(figure),
             spark: Spark::new(&run.sparkline),
-            steps: format!("{} / {total}", t.count(run.steps_done)),
+            steps,
             percent: percent_of(&run),
             eta: eta_of(&run, now),
             started: Some(Moment::new(
@@ -107,6 +119,11 @@ impl RunRow {
 
     fn state_label(&self) -> String {
         state_label(self.state)
+    }
+
+    /// Whether there is something of a bar to show.
+    fn has_begun(&self) -> bool {
+        self.percent > 0 || matches!(self.state, RunState::Running | RunState::Stopping)
     }
 
     fn bar(&self) -> Bar {

@@ -11,6 +11,7 @@ mod api_metrics;
 mod api_openapi;
 mod api_parts;
 mod api_runs;
+mod budgets;
 mod live;
 mod pages;
 mod pages_run;

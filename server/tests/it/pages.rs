@@ -133,7 +133,7 @@ async fn later_tasks_and_backends_cannot_be_taken_and_say_why() {
             &html,
             &format!("#{}", disabled[0].attr("aria-describedby").unwrap()),
         );
-        assert!(text(reason).contains("arrives with"), "{}", text(reason));
+        assert!(text(reason).contains("arrive with"), "{}", text(reason));
     }
     let form = GOOD_FORM.replace("stage=sft", "stage=dpo");
     let (answer, html) = send_form(&board, "/runs", &form, &[]).await;
@@ -468,4 +468,30 @@ async fn failed_requests_get_a_page_with_a_way_on() {
         one(&html, "main a.btn.primary[href='/runs']");
         assert_eq!(one(&html, "html").attr("lang"), Some("zh-Hans"));
     }
+}
+
+#[tokio::test]
+async fn what_is_still_to_choose_is_no_fault_until_the_form_is_sent() {
+    let board = TestBoard::open().await;
+    let (_, html) = page(&board, "/runs/new", &[]).await;
+    assert_eq!(select(&html, ".check-row.bad, [aria-invalid]").len(), 0);
+    assert_eq!(select(&html, "main .btn.primary").len(), 1);
+    one(&html, "#first-demo button[formaction='/runs/demo']");
+    let form = GOOD_FORM.replace("dataset=demo", "dataset=");
+    let (_, html) = send_form(&board, "/runs/check", &form, &[("hx-request", "true")]).await;
+    let row = one(&html, ".check-row.todo[data-field='dataset'] a");
+    assert_eq!(
+        (text(row).as_str(), row.attr("href")),
+        ("Choose a dataset", Some("#f-dataset"))
+    );
+    assert_eq!(select(&html, ".check-row.bad").len(), 0);
+    let start = one(&html, "#start");
+    assert_eq!(start.attr("aria-disabled"), Some("true"));
+    assert_eq!(text(one(&html, "#start-why")), "Choose a dataset");
+    let (answer, html) = send_form(&board, "/runs", &form, &[]).await;
+    assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY);
+    one(&html, "#f-dataset-error");
+    board.make_run("one").await;
+    let (_, html) = page(&board, "/runs/new", &[]).await;
+    assert_eq!(select(&html, "#first-demo").len(), 0);
 }

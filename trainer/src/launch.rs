@@ -180,6 +180,10 @@ fn start_rank(plan: &Plan, rank: usize) -> Result<Child> {
     if !is_set("OMP_WAIT_POLICY") && !is_set("GOMP_SPINCOUNT") {
         command.env("GOMP_SPINCOUNT", "1000");
     }
+    // Activations come and go by the megabyte: in huge pages they cost fewer page faults.
+    if !is_set("GLIBC_TUNABLES") {
+        command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+    }
     command
         .spawn()
         .with_context(|| format!("cannot start rank {rank}"))

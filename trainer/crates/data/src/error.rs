@@ -219,6 +219,7 @@ impl DataError {
             Self::Json { reason, .. } if reason.contains("trailing comma") => {
                 Some("remove the comma before the closing bracket".into())
             }
+            Self::Json { .. } => Some("put the file right at this place, or fetch it again".into()),
             Self::UndefinedDataset { known, .. } if known.is_empty() => Some("`dataset_info.json` describes no dataset yet".into()),
             Self::UndefinedDataset { known, .. } => Some(format!("datasets there: {}", known.join(", "))),
             Self::NotFound { .. } => Some("`dataset_dir` is the folder with `dataset_info.json`; `file_name` is relative to it".into()),
@@ -232,6 +233,9 @@ impl DataError {
             Self::NotApplicable { name, ranking: false } => {
                 Some(format!("dataset `{name}` lacks `ranking: true`, which the stages rm and dpo need"))
             }
+            Self::MissingColumn { found, .. } if found.is_empty() => {
+                Some("write the rows as objects with columns: a list of them in json, one a line in jsonl".into())
+            }
             Self::MissingColumn { found, .. } => {
                 Some(format!("columns there: {}; map them under `columns` in `dataset_info.json`", found.join(", ")))
             }
@@ -242,6 +246,7 @@ impl DataError {
             )),
             Self::ValSize { .. } => Some("below 1 it is a share of the rows, from 1 a number of rows".into()),
             Self::UnknownTemplate { .. } => Some(format!("templates there: {}", crate::template::NAMES.join(", "))),
+            Self::SourceDate { .. } => Some("leave it out, or write for example `SOURCE_DATE_EPOCH=1764500000`".into()),
             Self::SamplerState { .. } => Some("resume with the dataset that the checkpoint was made with".into()),
             _ => None,
         }

@@ -163,6 +163,12 @@ impl ModelError {
                 "a model folder holds config.json beside its weights"
             }
             Self::MissingFile { .. } => "the download may be incomplete: fetch the model again",
+            Self::Json { .. } | Self::Config { .. } => {
+                "put the file right, or fetch the model again"
+            }
+            Self::UnknownArchitecture { .. } | Self::Unsupported { .. } => {
+                "choose a model of a supported family, with plain weights"
+            }
             Self::CustomCode { .. } => {
                 "use a model whose architecture is built in, without `auto_map`"
             }
@@ -189,6 +195,30 @@ impl ModelError {
             _ => return None,
         };
         Some(hint.to_owned())
+    }
+
+    /// Returns the file or folder that is at fault.
+    pub fn path(&self) -> Option<&std::path::Path> {
+        match self {
+            Self::NoFolder { path }
+            | Self::Io { path, .. }
+            | Self::Json { path, .. }
+            | Self::Config { path, .. }
+            | Self::NotSafetensors { path, .. }
+            | Self::Header { path, .. }
+            | Self::Tensor { path, .. }
+            | Self::Shape { path, .. } => Some(path),
+            Self::MissingFile { folder, .. }
+            | Self::CustomCode { folder, .. }
+            | Self::PickleOnly { folder, .. }
+            | Self::MissingTensors { folder, .. }
+            | Self::Adapter { folder, .. } => Some(folder),
+            Self::UnknownArchitecture { .. }
+            | Self::Unsupported { .. }
+            | Self::LoraTarget { .. }
+            | Self::Batch(_)
+            | Self::Torch(_) => None,
+        }
     }
 
     /// Tells whether libtorch ran out of memory.

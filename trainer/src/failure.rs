@@ -55,10 +55,12 @@ impl Failure {
                 hint,
             };
         }
+        let is_io = error.chain().any(|cause| cause.is::<std::io::Error>());
         Self {
             code: ExitCode::Internal,
             message: format!("{error:#}"),
-            hint: None,
+            hint: is_io
+                .then(|| "check that the folder exists and that you may write to it".to_owned()),
         }
     }
 

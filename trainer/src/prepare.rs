@@ -1,6 +1,6 @@
 //! From a command line to a run directory that ranks can work in, and from their end to `exit.json`.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode as Code;
 
@@ -62,6 +62,8 @@ struct Run {
     num_threads: usize,
     /// Whether a person watches this terminal.
     is_watched: bool,
+    /// Holds the folder until the run has ended.
+    _lock: File,
 }
 
 fn prepare(arguments: &RunArgs, stage: Option<Stage>) -> Result<Run> {
@@ -92,8 +94,8 @@ fn prepare(arguments: &RunArgs, stage: Option<Stage>) -> Result<Run> {
         ..
     } = parsed;
     let root = run_root(arguments, &config, &base)?;
-    let dir = RunDir::create(&root)
-        .with_context(|| format!("cannot make the folder `{}`", root.display()))?;
+    let dir = make_run_dir(&root)?;
+    let lock = lock(&dir)?;
     let resume = resume_from(arguments, &config, &dir, &base)?;
     let accepted = given_accepted(arguments, &dir, accepted_without_effect);
     if !is_same_file(&arguments.config, &dir.config()) {
@@ -101,9 +103,8 @@ fn prepare(arguments: &RunArgs, stage: Option<Stage>) -> Result<Run> {
         write(&dir.config(), &config.to_yaml())?;
     }
     remove(&dir.exit())?;
-    fs::write(reserve_path(&dir), vec![b' '; RESERVE_BYTES])
-        .context("cannot write into the run directory")?;
     let attempt = attempt(&dir)?;
+    reserve(&dir)?;
     let is_watched =
         arguments.run_dir.is_none() || std::io::IsTerminal::is_terminal(&std::io::stderr());
     let num_threads = num_threads(&config);
@@ -114,7 +115,47 @@ fn prepare(arguments: &RunArgs, stage: Option<Stage>) -> Result<Run> {
         attempt,
         num_threads,
         is_watched,
+        _lock: lock,
     })
+}
+
+/// Makes the folder of the run; one that cannot be made is a wrong setting, unless the disk is full.
+fn make_run_dir(root: &Path) -> Result<RunDir> {
+    RunDir::create(root).map_err(|error| {
+        let what = format!("cannot make the folder `{}`", root.display());
+        if run_protocol::events::is_disk_full(&error) {
+            return anyhow::Error::new(error).context(what);
+        }
+        Refusal::error(
+            format!("{what}: {error}"),
+            "choose an `output_dir` that can be made and written to",
+        )
+    })
+}
+
+/// Takes the folder for this launcher alone, so that no second one writes into the same event file.
+///
+/// The system gives it back when the process ends, however it ends.
+fn lock(dir: &RunDir) -> Result<File> {
+    let root = dir.root();
+    let folder =
+        File::open(root).with_context(|| format!("cannot open the folder `{}`", root.display()))?;
+    match folder.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(Refusal::error(
+            format!("another trainer is at work in `{}`", root.display()),
+            "wait for its end, stop it, or choose another `output_dir`",
+        )),
+        // There are network file systems without locks; on those, nobody checks.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(folder),
+    }
+}
+
+/// Keeps room for the last words.
+fn reserve(dir: &RunDir) -> Result<()> {
+    let path = reserve_path(dir);
+    fs::write(&path, vec![b' '; RESERVE_BYTES])
+        .inspect_err(|_| drop(fs::remove_file(&path)))
+        .context("cannot write into the run directory")
 }
 
 /// Returns the threads of a rank: all cores, but one for a model so small that handing out its work takes longer.
@@ -281,10 +322,9 @@ fn launch(run: &Run) -> Result<Code> {
         Err(error) => record_of(&Failure::of(&error), run.attempt),
     };
     remove(&reserve_path(&run.dir))?;
-    record
-        .write(&run.dir.exit())
-        .context("cannot write exit.json")?;
+    let written = record.write(&run.dir.exit());
     print_ending(&run.dir, &record);
+    written.context("cannot write exit.json")?;
     Ok(Code::from(
         record.exit_code().unwrap_or(ExitCode::Internal).code(),
     ))
@@ -322,6 +362,10 @@ fn refuse(arguments: &RunArgs, error: &anyhow::Error) -> Code {
     failure.print();
     if let Some(root) = arguments.run_dir.as_ref().filter(|root| root.is_dir()) {
         let dir = RunDir::new(root);
+        let Ok(_lock) = lock(&dir) else {
+            // The folder is that of a living run.
+            return Code::from(failure.code.code());
+        };
         drop(fs::remove_file(reserve_path(&dir)));
         let attempt = attempt(&dir).unwrap_or(1);
         if let Err(error) = record_of(&failure, attempt).write(&dir.exit()) {

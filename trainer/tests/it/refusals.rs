@@ -141,6 +141,42 @@ fn wrong_shapes_are_named() {
     assert_ended(&output, 12, &["model."]);
 }
 
+#[test]
+fn tokenizer_files_that_do_not_fit_make_the_model_unusable() {
+    let cases: [(&str, &str, &[&str]); 3] = [
+        ("tokenizer.json", "{", &["tokenizer.json", "fetch or copy"]),
+        (
+            "tokenizer_config.json",
+            "{",
+            &["tokenizer_config.json", "line 1", "fetch or copy"],
+        ),
+        ("config.json", "{", &["config.json", "put the file right"]),
+    ];
+    for (name, text, words) in cases {
+        let lab = Lab::new();
+        lab.config("finetuning_type: lora");
+        let folder = lab.path().join("model");
+        copy_model("tiny-qwen2", &folder);
+        fs::write(folder.join(name), text).unwrap();
+        assert_ended(&lab.train(&["model_name_or_path=model"]), 12, words);
+    }
+}
+
+#[test]
+fn output_folder_that_cannot_be_made_is_a_wrong_setting() {
+    let lab = Lab::new();
+    lab.config("finetuning_type: lora");
+    lab.write("taken", "a file");
+    for folder in ["taken", "taken/below", "/proc/none"] {
+        let output = lab.train(&[&format!("output_dir={folder}")]);
+        assert_ended(
+            &output,
+            10,
+            &[folder, "cannot make the folder", "hint: choose"],
+        );
+    }
+}
+
 fn edit_config(folder: &std::path::Path, from: &str, to: &str) {
     let path = folder.join("config.json");
     let text = fs::read_to_string(&path).expect("the configuration is read");

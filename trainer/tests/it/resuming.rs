@@ -131,3 +131,27 @@ fn incomplete_checkpoint_is_refused_by_name_and_passed_over_by_auto() {
         [1, 2, 3, 4]
     );
 }
+
+#[test]
+fn damaged_checkpoint_is_refused_with_what_to_do() {
+    let lab = Lab::new();
+    lab.config("finetuning_type: full\nmax_steps: 4\nsave_steps: 2");
+    assert_ended(&lab.train(&[]), 0, &[]);
+    let newest = lab.run_dir().checkpoint(4);
+    for name in ["optimizer.safetensors", "model.safetensors", "config.json"] {
+        let path = newest.join(name);
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        let words = ["checkpoint-4` cannot be resumed", name, "remove this one"];
+        assert_ended(&lab.train(&["--resume", "auto"]), 10, &words);
+        fs::write(&path, bytes).unwrap();
+    }
+    let words = ["cannot be resumed", "`finetuning_type: full`", "`lora`"];
+    assert_ended(
+        &lab.train(&["--resume", "auto", "finetuning_type=lora"]),
+        10,
+        &words,
+    );
+    fs::remove_dir_all(newest).unwrap();
+    assert_ended(&lab.train(&["--resume", "auto"]), 0, &[]);
+}

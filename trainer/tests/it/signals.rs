@@ -99,3 +99,25 @@ fn several_ranks_are_refused_for_now() {
         .unwrap();
     assert_ended(&output, 10, &["NPROC_PER_NODE is 2", "distributed engine"]);
 }
+
+#[test]
+fn second_trainer_in_a_folder_is_refused_and_leaves_the_first_alone() {
+    let lab = Lab::new();
+    lab.config(LONG);
+    let first = lab.start(&[]);
+    let dir = lab.run_dir();
+    wait_for_step(&dir, 3);
+    for arguments in [
+        &[][..],
+        &["--run-dir", "out"],
+        &["overwrite_output_dir=true"],
+    ] {
+        let words = ["another trainer is at work", "hint: wait"];
+        assert_ended(&lab.train(arguments), 10, &words);
+    }
+    assert!(!dir.exit().exists(), "the first one's end is its own");
+    first.signal(Signal::SIGTERM);
+    assert_eq!(first.wait(), Some(130));
+    let seqs: Vec<u64> = events(&dir).iter().map(|event| event.seq).collect();
+    assert!(seqs.iter().copied().eq(1..=seqs.len() as u64), "{seqs:?}");
+}

@@ -80,6 +80,26 @@ impl EngineError {
         }
     }
 
+    /// Makes a fault of a checkpoint's own files one of the checkpoint; every other error stays what it is.
+    #[must_use]
+    pub fn of_checkpoint(self, checkpoint: &Path) -> Self {
+        let error = match &self {
+            Self::Model(error) | Self::Parallel(ParallelError::Model(error)) => error,
+            _ => return self,
+        };
+        if error.is_storage_full()
+            || !error
+                .path()
+                .is_some_and(|path| path.starts_with(checkpoint))
+        {
+            return self;
+        }
+        Self::Checkpoint {
+            path: checkpoint.to_owned(),
+            reason: error.to_string(),
+        }
+    }
+
     /// Wraps a value that cannot be written as JSON.
     #[expect(clippy::needless_pass_by_value, reason = "made for `map_err`")]
     pub fn json(error: serde_json::Error) -> Self {
@@ -92,7 +112,10 @@ impl EngineError {
             Self::Config { .. }
             | Self::Checkpoint { .. }
             | Self::Parallel(ParallelError::OptimizerState { .. }) => ExitCode::BadConfig,
-            Self::Data(_) | Self::NoLabels | Self::TokenOutOfRange { .. } => ExitCode::BadData,
+            Self::Data(DataError::Tokenizer { .. }) | Self::TokenOutOfRange { .. } => {
+                ExitCode::BadModel
+            }
+            Self::Data(_) | Self::NoLabels => ExitCode::BadData,
             Self::Model(error) if error.is_out_of_memory() => ExitCode::OutOfMemory,
             Self::Parallel(error) if error.is_out_of_memory() => ExitCode::OutOfMemory,
             _ if self.is_disk_full() => ExitCode::DiskFull,
@@ -134,7 +157,9 @@ impl EngineError {
                 Some("the tokenizer files belong to another model: fetch both again".into())
             }
             Self::Checkpoint { .. } => Some(
-                "name another checkpoint, or start afresh with `overwrite_output_dir: true`".into(),
+                "name another checkpoint, remove this one to go on from the one before it, \
+                 or start afresh with `overwrite_output_dir: true`"
+                    .into(),
             ),
             Self::Events(error) => error.hint().map(Into::into),
             Self::Io { .. } => {

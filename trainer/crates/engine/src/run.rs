@@ -54,16 +54,23 @@ pub fn run(
             hint: Some("use `sft`".into()),
         });
     }
-    let resumed = options.resume.as_deref().map(Progress::read).transpose()?;
+    let resumed = options
+        .resume
+        .as_deref()
+        .map(|checkpoint| read_progress(checkpoint, config))
+        .transpose()?;
     events.stage(Phase::Loading, None, None)?;
-    let (model, (prepared, tokenizer)) = load(config, options, events)?;
+    let (model, (prepared, tokenizer)) =
+        load(config, options, events).map_err(|error| of_resumed(error, options))?;
     check_token_range(&prepared.train, model.config().vocab_size)?;
     check_token_range(&prepared.eval, model.config().vocab_size)?;
     let (num_trainable, num_parameters) = model.num_parameters();
     tracing::info!(num_trainable, num_parameters, "loaded the model");
     let mut strategy = Single::new(model, optimizer_options(config), run_options(config))?;
     if let Some(checkpoint) = &options.resume {
-        strategy.load_optimizer(&checkpoint.join(OPTIMIZER_FILE))?;
+        strategy
+            .load_optimizer(&checkpoint.join(OPTIMIZER_FILE))
+            .map_err(|error| of_resumed(error.into(), options))?;
     }
     let mut trainer = assemble(
         config, run_dir, options, events, stop, strategy, prepared, tokenizer, resumed,
@@ -79,6 +86,29 @@ pub fn run(
     let outcome = trainer.run()?;
     finish(&mut trainer, outcome, first_step)?;
     Ok(outcome)
+}
+
+/// Reads where the checkpoint stands; one of another method has other files.
+fn read_progress(checkpoint: &Path, config: &RunConfig) -> Result<Progress, EngineError> {
+    let progress = Progress::read(checkpoint)?;
+    let wanted = config.method.finetuning_type.as_str();
+    if progress.finetuning_type == wanted {
+        return Ok(progress);
+    }
+    Err(EngineError::Checkpoint {
+        path: checkpoint.to_owned(),
+        reason: format!(
+            "it is of a run with `finetuning_type: {}`, and this one has `{wanted}`",
+            progress.finetuning_type
+        ),
+    })
+}
+
+fn of_resumed(error: EngineError, options: &RankOptions) -> EngineError {
+    match &options.resume {
+        Some(checkpoint) => error.of_checkpoint(checkpoint),
+        None => error,
+    }
 }
 
 /// Loads weights in a thread of its own while this one tokenises.

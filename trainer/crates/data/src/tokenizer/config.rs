@@ -86,7 +86,14 @@ pub(super) fn read_object(path: &Path) -> Result<Option<Map<String, Value>>, Dat
     };
     serde_json::from_slice(&bytes)
         .map(Some)
-        .map_err(|error| DataError::json(path, &error))
+        .map_err(|error| DataError::Tokenizer {
+            path: path.parent().unwrap_or(path).into(),
+            reason: format!(
+                "`{}` cannot be read: {error}",
+                path.file_name().unwrap_or_default().display()
+            ),
+            hint: Some("fetch or copy the file again".into()),
+        })
 }
 
 /// Sets values of a JSON object in a file; where there is no such file, it is made if `makes_file`.

@@ -96,8 +96,10 @@ fn report(prepared: &Prepared, events: &EventSink) -> Result<(), EngineError> {
     let left_out = dropped.iter().map(|rows| {
         let (dataset, row) = &rows.first;
         format!(
-            "{} rows were left out ({}), the first is row {row} of `{dataset}`",
-            rows.count, rows.reason
+            "{} rows were left out ({}), the first is row {} of `{dataset}`",
+            rows.count,
+            rows.reason,
+            row + 1
         )
     });
     for message in left_out.chain(warnings.iter().cloned()) {

@@ -12,7 +12,7 @@ use std::{
 use tch::{Device, Kind, Tensor};
 use trainer_c10d::{C10dError, GlooOptions, ProcessGroup, ReduceOp, Store, Work, quiet_logs};
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 type Launch = fn(&ProcessGroup, &Tensor, &Tensor) -> Result<Work, C10dError>;
 
 fn main() -> Result<(), C10dError> {

@@ -3,11 +3,11 @@
 use std::{
     ffi::c_int,
     ptr::NonNull,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use crate::{C10dError, Store, ffi};
+use crate::{C10dError, Store, ffi, spare::Spare};
 
 /// What carries a group's collectives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct GlooOptions {
 impl Default for GlooOptions {
     fn default() -> Self {
         Self {
-            timeout: Duration::from_secs(1800),
+            timeout: Duration::from_mins(30),
             host: "127.0.0.1".to_owned(),
             threads: 2,
             checked: false,
@@ -61,7 +61,8 @@ impl Default for GlooOptions {
 /// | `broadcast` | a tree from the root | up to B log2 n |
 /// | `barrier`, `monitored_barrier` | empty messages; with the second, rank 0 hears every other | – |
 ///
-/// With NCCL each is NCCL's own. `reduce_scatter` over gloo holds one more buffer of the input's size until it is waited for.
+/// With NCCL each is NCCL's own. `reduce_scatter` over gloo takes one more buffer of the input's size; the
+/// group keeps up to two for the next ones.
 ///
 /// Drop a group on the rank that failed: the others get a network error at once, where a group that lives on makes them
 /// wait for the timeout. Dropping waits for the collectives of this rank that are under way.
@@ -73,6 +74,7 @@ pub struct ProcessGroup {
     backend: Backend,
     pub(crate) checked: bool,
     pub(crate) native: bool,
+    pub(crate) spare: Arc<Spare>,
     /// Held while a collective is launched: c10d counts launches without a lock of its own.
     timeout: Mutex<Duration>,
 }
@@ -117,6 +119,7 @@ impl ProcessGroup {
             backend: Backend::Gloo,
             checked: options.checked,
             native: options.native,
+            spare: Arc::default(),
             timeout: Mutex::new(options.timeout),
         })
     }
@@ -152,6 +155,7 @@ impl ProcessGroup {
             backend: Backend::Nccl,
             checked: false,
             native: true,
+            spare: Arc::default(),
             timeout: Mutex::new(timeout),
         })
     }

@@ -11,10 +11,12 @@ mod checked;
 mod collective;
 mod error;
 mod ffi;
+mod fit;
 mod group;
 mod logs;
 pub mod mesh;
 mod point_to_point;
+mod spare;
 mod store;
 mod work;
 

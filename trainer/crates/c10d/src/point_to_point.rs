@@ -2,7 +2,7 @@
 
 use tch::Tensor;
 
-use crate::{C10dError, ProcessGroup, Work, collective::contiguous, ffi};
+use crate::{C10dError, ProcessGroup, Work, ffi, fit::contiguous};
 
 impl ProcessGroup {
     /// Sends a tensor to a rank, which receives it with the same tag, type and size. The group's timeout applies, and

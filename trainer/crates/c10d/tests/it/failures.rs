@@ -14,6 +14,8 @@ const SHORT: Duration = Duration::from_millis(500);
 /// A good deal longer than [`SHORT`], for a busy machine, and shorter than a test's own limit.
 const SOON: Duration = Duration::from_secs(20);
 
+type Case = fn(&ProcessGroup) -> Result<(), C10dError>;
+
 fn ones(count: i64) -> Tensor {
     Tensor::ones([count], (Kind::Float, Device::Cpu))
 }
@@ -130,7 +132,6 @@ fn checked_mode_turns_mismatches_into_errors_on_every_rank() {
         timeout: Duration::from_secs(5),
         ..options()
     };
-    type Case = fn(&ProcessGroup) -> Result<(), C10dError>;
     let cases: [(&str, Case); 6] = [
         ("sizes", |group| sum(group, 4 + group.rank() as i64)),
         ("types", |group| {

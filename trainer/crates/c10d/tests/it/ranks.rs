@@ -5,7 +5,7 @@ use std::{thread, time::Duration};
 use trainer_c10d::{GlooOptions, ProcessGroup, Store};
 
 /// Longer than any collective of a test takes on a busy machine.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 /// Options with a limit that no good test reaches.
 pub(crate) fn options() -> GlooOptions {

@@ -29,7 +29,8 @@ use crate::error::Error;
 /// Streams that may be open at once, over all clients.
 const MAX_STREAMS: usize = 2_000;
 
-/// Silence after which a comment keeps the connection alive.
+/// Silence after which a comment keeps the connection alive; a `ping` comes with it, since browsers tell pages of events
+/// alone.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// What an id ends with once its run's `end` was sent.
@@ -208,7 +209,11 @@ impl Live {
 
 fn answer(stream: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
     let mut response = Sse::new(stream)
-        .keep_alive(KeepAlive::new().interval(HEARTBEAT))
+        .keep_alive(
+            KeepAlive::new()
+                .interval(HEARTBEAT)
+                .event(Event::default().comment("").event("ping").data("{}")),
+        )
         .into_response();
     let headers = response.headers_mut();
     headers.insert(

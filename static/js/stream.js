@@ -1,9 +1,14 @@
-// The live events of the board, one stream a browser: a SharedWorker holds it, else this tab does.
+// The live events of the board, one stream a browser: a SharedWorker holds it, else the tab that has the lock, else each tab.
 // htmx's stream extension gets its source from here too, and `board:tick` asks live blocks for a fresh picture.
+import { listen } from "./source.js";
+
+/** A stream that is away this long is shown so; an open one that is silent this long is no better. */
+const STALE_MS = { lost: 4000, open: 20_000 };
 
 const listeners = new Map();
 let status = "connecting";
 let lastSeen = Date.now();
+let lastId = "";
 let tick = 0;
 let pending = false;
 
@@ -41,6 +46,8 @@ function receive({ kind, data, id, status: news, isBehind }) {
     return;
   }
   lastSeen = Date.now();
+  if (id) lastId = id.replace(/-end$/, "");
+  if (kind === "ping") return showChip();
   emit(kind, new MessageEvent(kind, { data, lastEventId: id ?? "" }));
   if (kind === "log") return;
   const only = document.querySelector("[data-only-run]")?.dataset.onlyRun;
@@ -87,15 +94,18 @@ export function connect() {
   if (window.htmx) window.htmx.createEventSource = () => new SharedSource();
   const stream = document.body.getAttribute("sse-connect");
   const { worker, eventId: since } = document.body.dataset;
+  lastId = since;
   if (window.SharedWorker && worker) {
-    const shared = new SharedWorker(worker, { name: "board-stream" });
+    const shared = new SharedWorker(worker, { name: "board-stream", type: "module" });
     shared.port.onmessage = (message) => receive(message.data);
     shared.port.start();
     shared.port.postMessage({ url: stream, since });
     addEventListener("pagehide", () => shared.port.postMessage({ bye: true }));
     addEventListener("pageshow", (event) => event.persisted && location.reload());
+  } else if (navigator.locks && window.BroadcastChannel) {
+    lead(stream);
   } else {
-    openHere(`${stream}?last_event_id=${since}`);
+    listen(stream, since, receive);
   }
   setInterval(showChip, 1000);
   setInterval(() => !document.hidden && status === "open" && document.body.dispatchEvent(new CustomEvent("board:beat")), 5000);
@@ -103,13 +113,27 @@ export function connect() {
   document.querySelector("#stream-chip button")?.addEventListener("click", () => location.reload());
 }
 
-function openHere(url) {
-  const source = new EventSource(url);
-  source.onopen = () => receive({ status: "open" });
-  source.onerror = () => receive({ status: "lost" });
-  for (const kind of ["metric", "log", "state", "stage", "checkpoint", "alert", "sample", "end"]) {
-    source.addEventListener(kind, (event) => receive({ kind, data: event.data, id: event.lastEventId }));
-  }
+// The tab that has the lock holds the stream and passes every event on; when it closes, the next one takes over.
+function lead(stream) {
+  const channel = new BroadcastChannel("board-stream");
+  let isLeading = false;
+  const isBehind = (id) => Number(id || 0) > Number(lastId || 0);
+  channel.onmessage = ({ data }) => {
+    if (data.hello) {
+      if (isLeading) channel.postMessage({ status, at: lastId });
+    } else if (!isLeading) {
+      receive(data.at === undefined ? data : { status: data.status, isBehind: isBehind(data.at) });
+    }
+  };
+  channel.postMessage({ hello: true });
+  navigator.locks.request("board-stream", () => {
+    isLeading = true;
+    listen(stream, lastId, (message) => {
+      receive(message);
+      channel.postMessage(message);
+    });
+    return new Promise(() => {});
+  });
 }
 
 function span(ms) {
@@ -121,8 +145,8 @@ function span(ms) {
 function showChip() {
   const chip = document.getElementById("stream-chip");
   if (!chip) return;
-  const away = status === "lost" ? Date.now() - lastSeen : 0;
-  const isStale = away > 4000;
+  const away = Date.now() - lastSeen;
+  const isStale = away > (STALE_MS[status] ?? STALE_MS.open);
   const isLost = away > 60_000;
   chip.hidden = !isStale;
   chip.classList.toggle("lost", isLost);

@@ -315,7 +315,7 @@ async fn stopping_board_says_goodbye_to_its_streams() {
 }
 
 #[tokio::test]
-async fn silence_is_broken_by_comments() {
+async fn silence_is_broken_by_comments_with_a_ping() {
     let board = TestBoard::open().await;
     let run = board.make_run("run").await;
     let request = TestBoard::request(Method::GET, &format!("/api/v1/runs/{run}/events"));
@@ -335,7 +335,13 @@ async fn silence_is_broken_by_comments() {
     let comment = tokio::time::timeout(Duration::from_secs(15), body.next())
         .await
         .unwrap();
-    assert!(comment.unwrap().unwrap().starts_with(b":"));
+    let comment = comment.unwrap().unwrap();
+    assert!(comment.starts_with(b":"));
+    let text = String::from_utf8_lossy(&comment);
+    assert!(
+        text.contains("event: ping\n"),
+        "a page hears of events alone: {text}"
+    );
 }
 
 #[tokio::test]

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use board_store::{MetricRow, Run, Store};
 use board_supervisor::{Settings, Submission, Supervisor};
-use run_protocol::{RunConfig, RunId, RunState};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use run_protocol::{LauncherRecord, RunConfig, RunDir, RunId, RunState};
 
 /// How long anything may take.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -87,6 +89,25 @@ impl Board {
             .await
             .unwrap();
         (store, supervisor)
+    }
+}
+
+/// Ends the stubs that a test has left running: a launcher outlives its board, but not its folder.
+impl Drop for Board {
+    fn drop(&mut self) {
+        let runs = fs::read_dir(self.path().join("runs")).into_iter().flatten();
+        for run in runs.flatten() {
+            let record = LauncherRecord::read(&RunDir::new(run.path()).launcher());
+            let Some(pid) = record.ok().flatten().map(|record| record.pid) else {
+                continue;
+            };
+            // A record may name a process of somebody else; a stub is known by its path.
+            let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            if String::from_utf8_lossy(&command).contains(&*self.path().to_string_lossy()) {
+                let group = Pid::from_raw(i32::try_from(pid).expect("a process id fits"));
+                drop(killpg(group, Signal::SIGKILL));
+            }
+        }
     }
 }
 

@@ -105,7 +105,7 @@ impl Drop for Board {
             let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             if String::from_utf8_lossy(&command).contains(&*self.path().to_string_lossy()) {
                 let group = Pid::from_raw(i32::try_from(pid).expect("a process id fits"));
-                drop(killpg(group, Signal::SIGKILL));
+                let _ = killpg(group, Signal::SIGKILL);
             }
         }
     }

@@ -50,6 +50,8 @@ impl AppState {
         name: Option<String>,
         tags: Vec<String>,
     ) -> Result<Run, Error> {
+        let named = || draft.config.logging.run_name.clone();
+        let name = name.or_else(|| named().filter(|name| !name.is_empty()));
         draft::check_labels(name.as_deref(), &tags)?;
         let config = Arc::clone(&self.config);
         let draft = blocking(move || draft.into_checked(&config)).await??;

@@ -65,6 +65,25 @@ async fn yaml_makes_a_run_whose_directory_holds_what_was_given() {
 }
 
 #[tokio::test]
+async fn run_name_of_the_config_names_the_run_unless_the_request_does() {
+    let board = TestBoard::open().await;
+    let yaml = format!("{GOOD_YAML}run_name: from the file\n");
+    for (path, name) in [
+        ("/api/v1/runs", "from the file"),
+        ("/api/v1/runs?name=asked", "asked"),
+    ] {
+        let answer = board.post(path, "application/yaml", yaml.clone()).await;
+        assert_eq!(answer.json()["run"]["name"], name);
+    }
+    let hostile = format!("{GOOD_YAML}run_name: \"a\\0b\"\n");
+    let answer = board
+        .post("/api/v1/runs", "application/yaml", hostile)
+        .await;
+    let problem = answer.problem(422, "invalid_config");
+    assert_eq!(field(&problem, "name")["reason"], "holds a control character");
+}
+
+#[tokio::test]
 async fn json_is_taken_with_the_keys_at_the_top_or_under_config() {
     let board = TestBoard::open().await;
     let flat = board.post_json("/api/v1/runs", &good_config()).await;

@@ -55,7 +55,9 @@ impl Failure {
                 hint,
             };
         }
-        let is_io = error.chain().any(|cause| cause.is::<std::io::Error>());
+        let is_io = error
+            .chain()
+            .any(|cause| cause.downcast_ref::<std::io::Error>().is_some());
         Self {
             code: ExitCode::Internal,
             message: format!("{error:#}"),

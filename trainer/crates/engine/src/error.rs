@@ -83,9 +83,8 @@ impl EngineError {
     /// Makes a fault of a checkpoint's own files one of the checkpoint; every other error stays what it is.
     #[must_use]
     pub fn of_checkpoint(self, checkpoint: &Path) -> Self {
-        let error = match &self {
-            Self::Model(error) | Self::Parallel(ParallelError::Model(error)) => error,
-            _ => return self,
+        let (Self::Model(error) | Self::Parallel(ParallelError::Model(error))) = &self else {
+            return self;
         };
         if error.is_storage_full()
             || !error

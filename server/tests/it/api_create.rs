@@ -80,7 +80,10 @@ async fn run_name_of_the_config_names_the_run_unless_the_request_does() {
         .post("/api/v1/runs", "application/yaml", hostile)
         .await;
     let problem = answer.problem(422, "invalid_config");
-    assert_eq!(field(&problem, "name")["reason"], "holds a control character");
+    assert_eq!(
+        field(&problem, "name")["reason"],
+        "holds a control character"
+    );
 }
 
 #[tokio::test]

@@ -94,6 +94,7 @@ export class Panel {
     const { run, view } = this.page;
     const colours = this.names.map((_, index) => colour(`--c${index + 1}`));
     this.palette = { text: colour("--text-3"), grid: colour("--border"), bad: colour("--bad"), lines: colours };
+    const dash = matchMedia("(forced-colors: active)").matches ? [6, 3] : undefined;
     const isRawAlone = !this.isSmoothed || view.smooth === 0;
     const axis = { stroke: this.palette.text, grid: { stroke: this.palette.grid, width: 1 }, ticks: { show: false }, font: '12px "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif' };
     this.box.replaceChildren();
@@ -112,7 +113,7 @@ export class Panel {
           {},
           { stroke: isRawAlone ? colours[0] : faint(colours[0]), width: isRawAlone ? 1.75 : 1.25, points: { show: this.first.steps.length < 2, size: 5 } },
           { stroke: colours[0], width: 2, points: { show: false } },
-          ...colours.slice(1).map((stroke, index) => ({ stroke, width: 1.75, spanGaps: true, points: { show: this.names[index + 1].startsWith("eval_"), size: 5, fill: stroke } })),
+          ...colours.slice(1).map((stroke, index) => ({ stroke, dash, width: 1.75, spanGaps: true, points: { show: this.names[index + 1].startsWith("eval_"), size: 5, fill: stroke } })),
         ],
         hooks: { draw: [() => this.mark()], setCursor: [(plot) => this.dock(plot.cursor.idx)], setSelect: [(plot) => this.page.zoom(plot)] },
       },

@@ -14,7 +14,7 @@ pub(super) fn read(text: &str) -> Result<Entry, Box<ConfigError>> {
     let text = text.trim_start_matches("--");
     let Some((key, value)) = text
         .split_once('=')
-        .filter(|(key, _)| !key.trim().is_empty())
+        .filter(|(key, _)| key.split('.').all(|part| !part.trim().is_empty()))
     else {
         return Err(ConfigError::new(
             Code::Syntax,

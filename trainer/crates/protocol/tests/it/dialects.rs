@@ -208,13 +208,12 @@ fn overrides_win_over_the_file() {
 }
 
 #[test]
-fn an_override_without_equals_is_refused() {
-    let errors =
-        RunConfig::from_yaml(SOUND, &["max_steps".to_owned()]).expect_err("there is no value");
-    assert!(
-        errors.to_string().contains("is not of the form key=value"),
-        "{errors}"
-    );
+fn an_override_without_key_or_equals_is_refused() {
+    for text in ["max_steps", "=1", ".max_steps=1", "dist_config..name=ddp"] {
+        let errors = RunConfig::from_yaml(SOUND, &[text.to_owned()]).expect_err("no key and value");
+        let wanted = format!("`{text}` is not of the form key=value");
+        assert!(errors.to_string().contains(&wanted), "{errors}");
+    }
 }
 
 #[test]

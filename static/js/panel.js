@@ -1,6 +1,6 @@
 // One panel of curves, drawn by uPlot: raw line behind the smoothed one, marks, values docked in the head.
 import { drawJoins, drawLevel, drawNaN, drawPoint } from "./marks.js";
-import { figure, smooth, tick, weightOf } from "./smooth.js";
+import { figure, smooth, ticks, weightOf } from "./smooth.js";
 
 function colour(name) {
   const probe = document.createElement("i");
@@ -107,7 +107,7 @@ export class Panel {
         scales: { x: { time: false, range: () => view.range ?? [0, run.lastStep()] }, y: { distr: view.isLog ? 3 : 1 } },
         axes: [
           { ...axis, size: 24, gap: 2, space: 60, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6] },
-          { ...axis, size: (plot, labels) => widest(plot, labels), gap: 4, values: (_, ticks) => ticks.map((value) => (value === null ? "" : tick(value))) },
+          { ...axis, size: (plot, labels) => widest(plot, labels), gap: 4, values: (_, values) => ticks(values) },
         ],
         series: [
           {},

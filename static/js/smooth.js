@@ -35,10 +35,17 @@ export function figure(value) {
   return value.toFixed(size < 0.1 ? 4 : size < 10 ? 3 : size < 100 ? 2 : 1);
 }
 
-/** Writes a tick of an axis. */
-export function tick(value) {
+function tick(value, digits) {
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size < 1e-2 || size >= 1e6) return value.toExponential(1).replace(".0e", "e").replace("e+", "e");
-  return String(Number(value.toPrecision(4)));
+  if (size < 1e-2 || size >= 1e6) return value.toExponential(digits).replace(/\.?0+e/, "e").replace("e+", "e");
+  return String(Number(value.toPrecision(digits + 3)));
+}
+
+/** Writes the ticks of an axis, with as many digits as tell them apart. */
+export function ticks(values) {
+  const shown = values.filter((value) => value !== null);
+  let digits = 1;
+  while (digits < 5 && new Set(shown.map((value) => tick(value, digits))).size < shown.length) digits += 1;
+  return values.map((value) => (value === null ? "" : tick(value, digits)));
 }

@@ -115,12 +115,11 @@ pub async fn show_run(
         Vec::new()
     };
     let memory_points = has_memory.then(|| memory_json(&memory));
-    let body = match block {
-        Some(_) => Body::Nothing,
-        None => {
-            let rank = query.rank.as_deref();
-            Body::load(chrome.t, &view, query.tab, dir, rank, texts, memory).await?
-        }
+    let body = if block.is_some() {
+        Body::Nothing
+    } else {
+        let rank = query.rank.as_deref();
+        Body::load(chrome.t, &view, query.tab, dir, rank, texts, memory).await?
     };
     let tabs = Tab::ALL.map(|(tab, query, label)| TabLink {
         tab,

@@ -102,8 +102,10 @@ impl CheckRow {
         }
     }
 
-    fn refusal(t: Tr, fault: Fault) -> Self {
-        if fault.code == Code::Missing.as_str()
+    /// Shows a fault; what is only missing is no fault before the form was sent.
+    fn refusal(t: Tr, fault: Fault, is_sent: bool) -> Self {
+        if !is_sent
+            && fault.code == Code::Missing.as_str()
             && let Some(todo) = t.find(format!("todo.{}", fault.field))
         {
             return Self {
@@ -158,6 +160,7 @@ impl Preflight {
         values: &FormValues,
         server: &ServerConfig,
         num_ahead: usize,
+        is_sent: bool,
     ) -> (Self, Faults) {
         let (mut rows, mut steps) = (Vec::new(), None);
         let faults = match Draft::from_pairs(server, &values.to_pairs()) {
@@ -169,7 +172,7 @@ impl Preflight {
                 .0
                 .iter()
                 .cloned()
-                .map(|fault| CheckRow::refusal(t, fault)),
+                .map(|fault| CheckRow::refusal(t, fault, is_sent)),
         );
         rows.sort_by_key(|row| row.kind);
         let queue_note = (num_ahead > 0).then(|| t.n("preflight.ahead", num_ahead));

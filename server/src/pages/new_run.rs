@@ -238,13 +238,14 @@ pub async fn check_form(
     Form(pairs): Form<Vec<(String, String)>>,
 ) -> Result<Response, Error> {
     let values = FormValues::from_posted(&pairs);
-    super::answer(&preflight(chrome.t, &state, values).await?.0)
+    super::answer(&preflight(chrome.t, &state, values, false).await?.0)
 }
 
 async fn preflight(
     t: Tr,
     state: &AppState,
     values: FormValues,
+    is_sent: bool,
 ) -> Result<(Preflight, Faults), Error> {
     let counts = state.store.count_runs().await?;
     let num_active =
@@ -252,8 +253,9 @@ async fn preflight(
             .unwrap_or(usize::MAX);
     let config = state.config.clone();
     let num_ahead = (num_active + 1).saturating_sub(config.max_runs.max(1));
-    let work =
-        tokio::task::spawn_blocking(move || Preflight::of_form(t, &values, &config, num_ahead));
+    let work = tokio::task::spawn_blocking(move || {
+        Preflight::of_form(t, &values, &config, num_ahead, is_sent)
+    });
     work.await.map_err(|error| Error::Internal(error.into()))
 }
 
@@ -277,7 +279,9 @@ pub async fn create_run(
         );
     }
     if parts.faults.is_empty() {
-        parts.faults = preflight(chrome.t, &state, parts.values.clone()).await?.1;
+        parts.faults = preflight(chrome.t, &state, parts.values.clone(), true)
+            .await?
+            .1;
     }
     if parts.faults.is_empty() {
         return start(&state, parts.values, &parts.once, is_htmx).await;
@@ -366,7 +370,11 @@ async fn build(chrome: Chrome, state: &AppState, mut parts: Parts) -> Result<New
             .unwrap_or_default()
     });
     let preflight = match tab {
-        NewTab::Form => preflight(t, state, values.clone()).await?.0,
+        NewTab::Form => {
+            preflight(t, state, values.clone(), !faults.is_empty())
+                .await?
+                .0
+        }
         _ => Preflight::pending(t),
     };
     let prefix = if tab == NewTab::Yaml { "was." } else { "" };

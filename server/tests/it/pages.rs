@@ -491,6 +491,7 @@ async fn what_is_still_to_choose_is_no_fault_until_the_form_is_sent() {
     let (answer, html) = send_form(&board, "/runs", &form, &[]).await;
     assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY);
     one(&html, "#f-dataset-error");
+    one(&html, ".check-row.bad[data-field='dataset']");
     board.make_run("one").await;
     let (_, html) = page(&board, "/runs/new", &[]).await;
     assert_eq!(select(&html, "#first-demo").len(), 0);

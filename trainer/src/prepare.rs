@@ -94,6 +94,12 @@ fn prepare(arguments: &RunArgs, stage: Option<Stage>) -> Result<Run> {
         ..
     } = parsed;
     let root = run_root(arguments, &config, &base)?;
+    if is_same_file(&root, &config.model.model_name_or_path) {
+        return Err(Refusal::error(
+            format!("`{}` is the model's own folder", root.display()),
+            "choose another `output_dir`: the results would take the place of the model",
+        ));
+    }
     let dir = make_run_dir(&root)?;
     let lock = lock(&dir)?;
     let resume = resume_from(arguments, &config, &dir, &base)?;

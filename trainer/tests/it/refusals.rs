@@ -177,6 +177,22 @@ fn output_folder_that_cannot_be_made_is_a_wrong_setting() {
     }
 }
 
+#[test]
+fn model_is_not_overwritten_by_its_results() {
+    let lab = Lab::new();
+    lab.config("finetuning_type: full\nmodel_name_or_path: model\noutput_dir: ./data/../model");
+    let folder = lab.path().join("model");
+    copy_model("tiny-qwen2", &folder);
+    let before = fs::read(folder.join("model.safetensors")).unwrap();
+    let output = lab.train(&["overwrite_output_dir=true"]);
+    assert_ended(
+        &output,
+        10,
+        &["the model's own folder", "another `output_dir`"],
+    );
+    assert_eq!(fs::read(folder.join("model.safetensors")).unwrap(), before);
+}
+
 fn edit_config(folder: &std::path::Path, from: &str, to: &str) {
     let path = folder.join("config.json");
     let text = fs::read_to_string(&path).expect("the configuration is read");

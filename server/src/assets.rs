@@ -24,11 +24,12 @@ struct Static;
 pub const STYLE: &str = "css/board.css";
 
 /// The style sheets in their order: tokens, then what is everywhere, then what single pages have.
-const SHEETS: [&str; 9] = [
+const SHEETS: [&str; 10] = [
     "css/tokens.css",
     "css/base.css",
     "css/shell.css",
     "css/parts.css",
+    "css/layers.css",
     "css/form.css",
     "css/preflight.css",
     "css/run.css",

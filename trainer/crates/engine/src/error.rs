@@ -28,6 +28,16 @@ pub enum EngineError {
     /// No row of the data teaches anything.
     #[error("no row of the training data has a label left")]
     NoLabels,
+    /// Loss or gradients are no numbers, and waiting does not help.
+    #[error(
+        "the loss or its gradients were no number for {steps} steps in a row, the last being step {step}"
+    )]
+    NonFinite {
+        /// Steps in a row that changed nothing.
+        steps: u64,
+        /// The last of them.
+        step: u64,
+    },
     /// The model cannot be used.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -115,6 +125,7 @@ impl EngineError {
                 ExitCode::BadModel
             }
             Self::Data(_) | Self::NoLabels => ExitCode::BadData,
+            Self::NonFinite { .. } => ExitCode::NonFiniteLoss,
             Self::Model(error) if error.is_out_of_memory() => ExitCode::OutOfMemory,
             Self::Parallel(error) if error.is_out_of_memory() => ExitCode::OutOfMemory,
             _ if self.is_disk_full() => ExitCode::DiskFull,
@@ -150,6 +161,11 @@ impl EngineError {
             Self::NoLabels => {
                 Some("raise `cutoff_len`, or check that the rows have answers".into())
             }
+            Self::NonFinite { .. } => Some(
+                "lower `learning_rate` or start from an earlier checkpoint; if the first step is one of them, \
+                 look for damaged weights or rows"
+                    .into(),
+            ),
             Self::Model(error) => error.hint(),
             Self::Parallel(error) => error.hint(),
             Self::TokenOutOfRange { .. } => {

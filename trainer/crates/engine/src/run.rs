@@ -201,6 +201,7 @@ fn assemble<'a>(
         },
         stop: stop.clone(),
         last_evaluation: None,
+        num_skipped: 0,
     })
 }
 

@@ -20,6 +20,10 @@ use crate::schedule::Schedule;
 use crate::step::micro_batch;
 use crate::stop::StopFlag;
 
+/// Steps in a row without a finite loss and gradient after which a run is given up: the weights no longer move, so only
+/// the rows differ.
+const MAX_SKIPPED_STEPS: u64 = 100;
+
 /// How the loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -65,6 +69,8 @@ pub(crate) struct Trainer<'a> {
     pub last_evaluation: Option<(u64, Evaluation)>,
     /// Step of the newest checkpoint.
     pub last_saved: Option<u64>,
+    /// Steps in a row, up to now, whose loss or gradient was no number.
+    pub num_skipped: u64,
 }
 
 impl Trainer<'_> {
@@ -80,6 +86,7 @@ impl Trainer<'_> {
             };
             self.evaluate(&numbers)?;
         }
+        let first_step = self.progress.step;
         while self.progress.step < self.total_steps {
             if self.stop.is_requested() {
                 return self.stop();
@@ -93,11 +100,25 @@ impl Trainer<'_> {
             if self.is_due_for_evaluation(numbers.step, is_epoch_end) {
                 self.evaluate(&numbers)?;
             }
+            self.give_up_on_non_finite(first_step)?;
             if self.is_due_for_checkpoint(numbers.step, is_epoch_end) {
                 self.save()?;
             }
         }
         Ok(Outcome::Finished)
+    }
+
+    /// Ends a run that learns nothing any more, or has learned nothing at all.
+    fn give_up_on_non_finite(&self, first_step: u64) -> Result<(), EngineError> {
+        let step = self.progress.step;
+        let is_whole_run = step == self.total_steps && self.num_skipped == step - first_step;
+        if self.num_skipped >= MAX_SKIPPED_STEPS || (is_whole_run && self.num_skipped > 0) {
+            return Err(EngineError::NonFinite {
+                steps: self.num_skipped,
+                step,
+            });
+        }
+        Ok(())
     }
 
     /// Runs one optimizer step and writes its numbers down.
@@ -174,8 +195,10 @@ impl Trainer<'_> {
         if loss.is_finite() && grad_norm.is_finite() {
             let rates = vec![learning_rate; self.strategy.groups().len()];
             self.strategy.update(&rates)?;
+            self.num_skipped = 0;
         } else {
             self.strategy.skip();
+            self.num_skipped += 1;
             let what = if loss.is_finite() {
                 ("non_finite_grad_norm", grad_norm)
             } else {

@@ -130,18 +130,6 @@ impl ChatTemplate {
         added
     }
 
-    /// Returns the ids that end an answer.
-    pub fn stop_token_ids(&self, tokenizer: &Tokenizer) -> Vec<u32> {
-        let words = self
-            .stop_words
-            .iter()
-            .filter_map(|word| tokenizer.token_to_id(word));
-        let mut ids: Vec<u32> = tokenizer.eos_token_id().into_iter().chain(words).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        ids
-    }
-
     /// Tokenises a conversation, turn by turn. `mask_history` says that only the last turn will be learned.
     pub fn encode_turns(
         &self,

@@ -195,13 +195,6 @@ impl RunConfig {
         }
     }
 
-    /// Returns the steps between evaluations: `eval_steps`, else `logging_steps`.
-    pub fn eval_interval(&self) -> u64 {
-        self.evaluation
-            .eval_steps
-            .unwrap_or(self.logging.logging_steps)
-    }
-
     /// Whether there is something to evaluate on.
     pub fn has_eval_data(&self) -> bool {
         self.data.val_size > 1e-6 || !self.data.eval_dataset.is_empty()

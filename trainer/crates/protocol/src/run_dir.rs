@@ -130,6 +130,19 @@ impl RunDir {
         Ok(self.checkpoints()?.pop())
     }
 
+    /// Returns the newest checkpoint that a run can go on from.
+    pub fn latest_resumable_checkpoint(&self) -> io::Result<Option<(u64, PathBuf)>> {
+        let mut found = self.checkpoints()?;
+        found.retain(|(_, path)| Self::is_checkpoint_resumable(path));
+        Ok(found.pop())
+    }
+
+    /// Whether a checkpoint folder is complete and holds what `save_only_model` leaves out.
+    pub fn is_checkpoint_resumable(checkpoint: &Path) -> bool {
+        Self::is_checkpoint_complete(checkpoint)
+            && checkpoint.join("optimizer.safetensors").is_file()
+    }
+
     /// Returns the path of the mark that is written last into a checkpoint.
     pub fn checkpoint_mark(checkpoint: &Path) -> PathBuf {
         checkpoint.join("CHECKPOINT_COMPLETE")

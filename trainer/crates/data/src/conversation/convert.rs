@@ -82,8 +82,17 @@ impl<'a> Converter<'a> {
     }
 
     /// Refuses a dataset of which no row has one of its columns.
-    pub fn check_columns(&self, path: &Path) -> Result<(), DataError> {
-        match self.unseen.first() {
+    ///
+    /// Where not all rows were read (`is_whole`), one of the others may have a column that a row need not have.
+    pub fn check_columns(&self, path: &Path, is_whole: bool) -> Result<(), DataError> {
+        let columns = &self.description.columns;
+        let is_required = |column: &str| {
+            [&columns.prompt, &columns.response, &columns.messages]
+                .into_iter()
+                .any(|required| required.as_deref() == Some(column))
+        };
+        let mut missing = self.unseen.iter();
+        match missing.find(|column| is_whole || is_required(column)) {
             Some(column) if self.num_rows > 0 => Err(DataError::MissingColumn {
                 name: self.description.name.clone(),
                 path: path.into(),

@@ -83,6 +83,7 @@ impl Rows {
         let limit = limit.unwrap_or(usize::MAX);
         let mut converter = Converter::new(description);
         let mut row = 0;
+        let mut is_whole = true;
         for file in source::files(path)? {
             let flow = source::for_each_row(&file, |value| {
                 if row >= limit {
@@ -99,10 +100,11 @@ impl Rows {
                 ControlFlow::Continue(())
             })?;
             if flow.is_break() {
+                is_whole = false;
                 break;
             }
         }
-        converter.check_columns(path)?;
+        converter.check_columns(path, is_whole)?;
         Ok(row)
     }
 

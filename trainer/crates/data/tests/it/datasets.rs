@@ -229,6 +229,24 @@ fn a_missing_column_is_told_with_those_there_are() {
     );
 }
 
+#[test]
+fn an_optional_column_may_stand_in_a_row_that_is_not_read() {
+    let info = r#"{"demo": {"file_name": "demo.json", "columns":
+        {"prompt": "instruction", "response": "output", "system": "system", "history": "history", "tools": "tools"}}}"#;
+    let folder = Folder::new(info).write(
+        "demo.json",
+        r#"[{"instruction": "q", "output": "a"}, {"instruction": "q", "output": "a"}]"#,
+    );
+    let mut options = options(folder.path(), "demo");
+    let error = prepare(&options).expect_err("no row has them");
+    assert!(error.to_string().contains("has the column"), "{error}");
+    options.max_samples = Some(1);
+    assert_eq!(prepare(&options).expect("fine").train.len(), 1);
+    // The ones that every row needs are missed all the same.
+    let _folder = folder.write("demo.json", r#"[{"question": "q"}, {"question": "q"}]"#);
+    assert!(prepare(&options).is_err());
+}
+
 #[rstest]
 #[case("")]
 #[case(" \n")]

@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde::Deserialize;
 use trainer_data::{Example, PrepareOptions, TemplateOptions, Tokenizer, prepare_sft};
 
-use crate::support::{Folder, fixture, options, prepare, template_options, text, tokenizer};
+use crate::support::{Folder, fixture, options, prepare, text, tokenizer};
 
 #[derive(Deserialize)]
 struct Reference {
@@ -22,7 +22,6 @@ struct Case {
     options: CaseOptions,
     eos: u32,
     pad: u32,
-    stop: Vec<u32>,
     rows: Vec<Row>,
 }
 
@@ -63,14 +62,6 @@ fn ids_and_labels_are_those_of_the_reference(#[case] template: &str) {
             .expect("the rows are fine");
         assert_eq!(tokenizer.eos_token_id(), Some(case.eos), "{}", case.name);
         assert_eq!(tokenizer.pad_token_id(), Some(case.pad), "{}", case.name);
-        let chat_template =
-            trainer_data::ChatTemplate::named(template, &template_options()).expect("it exists");
-        assert_eq!(
-            chat_template.stop_token_ids(&tokenizer),
-            case.stop,
-            "{}",
-            case.name
-        );
         assert_eq!(prepared.train.len(), case.rows.len(), "{}", case.name);
         for (number, (row, example)) in case.rows.iter().zip(&prepared.train).enumerate() {
             row.check(example, &format!("{template} {} row {number}", case.name));

@@ -106,12 +106,6 @@ impl MethodSection {
         self.lora_alpha.unwrap_or(2.0 * self.lora_rank as f64)
     }
 
-    /// Returns the factor before the adapter's product.
-    pub fn lora_scale(&self) -> f64 {
-        let rank = self.lora_rank as f64;
-        self.alpha() / if self.use_rslora { rank.sqrt() } else { rank }
-    }
-
     /// Whether every linear layer gets an adapter.
     pub fn is_lora_target_all(&self) -> bool {
         self.lora_target.iter().any(|name| name == "all")

@@ -64,11 +64,6 @@ impl EventWriter {
         self.attempt
     }
 
-    /// Sets the number of this attempt where the launcher knows it better (an earlier one may have written no event).
-    pub fn set_attempt(&mut self, attempt: u32) {
-        self.attempt = attempt.max(self.attempt);
-    }
-
     /// Returns the number that the next event gets.
     pub const fn next_seq(&self) -> u64 {
         self.next_seq
@@ -121,13 +116,6 @@ impl EventWriter {
                 Err(error) => return Err(error),
             }
         }
-    }
-
-    /// Waits until everything written is on the disk.
-    pub fn sync(&self) -> Result<(), EventError> {
-        self.file
-            .sync_data()
-            .map_err(|error| EventError::new("flush", &self.path, error))
     }
 }
 

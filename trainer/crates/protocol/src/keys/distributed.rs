@@ -1,8 +1,9 @@
 //! Keys of the section distributed, which both dialects use.
 
-use super::{Key, Kind, Section};
+use super::{Effect, Key, Kind, Section};
 use crate::choices::{Backend, DistName};
 
+const ONE_RANK: &str = "there is one rank until the distributed engine arrives";
 const FSDP: &[&str] = &["fsdp2", "fsdpturbo"];
 
 pub(super) const KEYS: &[Key] = &[
@@ -18,7 +19,9 @@ pub(super) const KEYS: &[Key] = &[
         "Sharding engine and its options",
     )
     .optional(),
-    distributed("cp_mode", Kind::Text, "Kind of context parallelism").default("ulysses"),
+    distributed("cp_mode", Kind::Text, "Kind of context parallelism")
+        .default("ulysses")
+        .effect(Effect::NoEffect(ONE_RANK)),
     distributed("cp_size", Kind::Integer, "Ranks that share one sequence")
         .default("1")
         .range(1.0, 65_536.0),
@@ -50,7 +53,8 @@ pub(super) const KEYS: &[Key] = &[
     )
     .default("18000")
     .unit("seconds")
-    .range(1.0, 31_536_000.0),
+    .range(1.0, 31_536_000.0)
+    .effect(Effect::NoEffect(ONE_RANK)),
 ];
 
 /// Keys inside `dist_config`.

@@ -35,7 +35,7 @@ pub(super) const KEYS: &[Key] = &[
     inert(
         Section::Model,
         "low_cpu_mem_usage",
-        "weights are always mapped, not copied",
+        "weights are read once, straight into the model",
     ),
     inert(Section::Model, "offload_folder", OFF_FEATURE),
     inert(Section::Model, "use_kv_cache", GENERATION),

@@ -2,7 +2,8 @@
 
 use super::{Dialect, Effect, Key, Kind, Section};
 
-const PACKING: &str = "arrives with packing; rows are padded to the longest of their batch now";
+const PACKING: &str =
+    "arrives with packing; the rows of a batch stand one after the other already, without padding";
 const STREAMING: &str = "arrives with streaming data; datasets are read whole now";
 const MIXING: &str = "arrives with dataset mixing; datasets are put one after another now";
 const EVALUATION: &str = "arrives with evaluation and prediction";
@@ -230,13 +231,6 @@ pub(super) const KEYS: &[Key] = &[
         "use `lr_scheduler_type`, `warmup_ratio` and `warmup_steps`",
     )
     .dialect(Dialect::V1),
-    refused(
-        Section::Training,
-        "gradient_checkpointing",
-        "activation checkpointing is on by default",
-        "use `disable_gradient_checkpointing`",
-    )
-    .off(&["true"]),
     refused(Section::Training, "torch_compile", COMPILE, LEAVE_OUT),
     refused(
         Section::Training,

@@ -1,6 +1,6 @@
 //! Keys of the sections training, evaluation, checkpoint and logging.
 
-use super::{Dialect::Classic, Key, Kind, Section};
+use super::{Dialect::Classic, Effect, Key, Kind, Section};
 use crate::choices::{EvalStrategy, LrScheduler, SaveStrategy, TokenCount};
 
 pub(super) const KEYS: &[Key] = &[
@@ -134,6 +134,13 @@ pub(super) const KEYS: &[Key] = &[
     )
     .dialect(Classic)
     .default("false"),
+    training(
+        "gradient_checkpointing",
+        Kind::Bool,
+        "Hugging Face's spelling, which means the opposite",
+    )
+    .stands_for("disable_gradient_checkpointing")
+    .dialect(Classic),
     evaluation(
         "eval_strategy",
         Kind::Choice(EvalStrategy::CHOICES),
@@ -224,7 +231,10 @@ pub(super) const KEYS: &[Key] = &[
         "Which input tokens are counted",
     )
     .dialect(Classic)
-    .default("no"),
+    .default("no")
+    .effect(Effect::NoEffect(
+        "input tokens are always counted, and there is no padding to count",
+    )),
     logging("run_name", Kind::Text, "Name of the run in lists")
         .dialect(Classic)
         .optional(),

@@ -16,6 +16,15 @@ use crate::{
     limits::MAX_CONFIG_ERRORS,
 };
 
+/// Keys that shape a new adapter; one that is continued brings its own values.
+const OF_THE_ADAPTER: &[&str] = &[
+    "lora_rank",
+    "lora_alpha",
+    "lora_dropout",
+    "lora_target",
+    "use_rslora",
+];
+
 /// A value that the text gives.
 #[derive(Debug, Clone)]
 struct Given {
@@ -108,7 +117,7 @@ impl Builder<'_> {
         place: Option<Place>,
     ) {
         match key.effect {
-            Effect::NoEffect(reason) => self.accept(path, node, reason),
+            Effect::NoEffect(reason) if !key.is_stored => self.accept(path, node, reason),
             Effect::Later(reason) if !key.is_stored => {
                 if !is_off(key, node) {
                     let error = ConfigError::new(Code::NotAvailable, path, reason);
@@ -123,7 +132,9 @@ impl Builder<'_> {
                     self.errors.push(error.at(node.place.or(place)));
                 }
             }
-            Effect::Later(_) | Effect::ActedOn => self.convert(key, path, node, place),
+            Effect::NoEffect(_) | Effect::Later(_) | Effect::ActedOn => {
+                self.convert(key, path, node, place)
+            }
         }
     }
 
@@ -144,7 +155,10 @@ impl Builder<'_> {
         {
             return self.take(target, path, node, place);
         }
-        let is_inverse = key.name == "enable_activation_checkpointing";
+        let is_inverse = matches!(
+            key.name,
+            "enable_activation_checkpointing" | "gradient_checkpointing"
+        );
         match convert::convert(target, path, node) {
             Ok(None) => {}
             Ok(Some(value)) => {
@@ -289,24 +303,16 @@ impl Builder<'_> {
         values.insert("gradient_accumulation_steps", Value::from(steps));
     }
 
-    /// Lists keys that were given but need another key to have an effect.
+    /// Lists stored keys that were given and change nothing: none does, or another key decides that.
     fn accept_unmet(&mut self, values: &BTreeMap<&'static str, Value>) {
         for (name, given) in &self.given {
             let Some(key) = keys::find(name) else {
                 continue;
             };
-            let Some(needs) = key.needs else { continue };
-            let met = values
-                .get(needs.key)
-                .and_then(Value::as_str)
-                .is_some_and(|value| needs.values.contains(&value));
-            if !met && given.value != convert::default_value(key, key.default) {
-                let words: Vec<String> = needs
-                    .values
-                    .iter()
-                    .map(|value| format!("`{}: {value}`", needs.key))
-                    .collect();
-                let reason = format!("it needs {}", words.join(" or "));
+            if given.value == convert::default_value(key, key.default) {
+                continue;
+            }
+            if let Some(reason) = without_effect(key, values) {
                 self.accepted.push(AcceptedKey {
                     key: given.written_as.clone(),
                     reason,
@@ -314,6 +320,35 @@ impl Builder<'_> {
             }
         }
     }
+}
+
+/// Returns why a stored key changes nothing beside these values.
+fn without_effect(key: &Key, values: &BTreeMap<&'static str, Value>) -> Option<String> {
+    if let Effect::NoEffect(reason) = key.effect {
+        return Some(reason.to_owned());
+    }
+    if let Some(needs) = key.needs {
+        let met = values
+            .get(needs.key)
+            .and_then(Value::as_str)
+            .is_some_and(|value| needs.values.contains(&value));
+        if !met {
+            let words: Vec<String> = needs
+                .values
+                .iter()
+                .map(|value| format!("`{}: {value}`", needs.key))
+                .collect();
+            return Some(format!("it needs {}", words.join(" or ")));
+        }
+    }
+    let continues_adapter = values
+        .get("adapter_name_or_path")
+        .and_then(Value::as_array)
+        .is_some_and(|adapters| !adapters.is_empty())
+        && values.get("create_new_adapter") != Some(&Value::Bool(true));
+    (continues_adapter && OF_THE_ADAPTER.contains(&key.name)).then(|| {
+        "the adapter of `adapter_name_or_path` is continued, and its own values hold".to_owned()
+    })
 }
 
 /// Puts flat values into their sections.

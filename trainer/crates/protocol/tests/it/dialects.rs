@@ -104,6 +104,13 @@ fn distributed_keys_do_not_select_a_dialect() {
 fn activation_checkpointing_is_read_from_both_sides() {
     let v1 = read("model: /m\nenable_activation_checkpointing: false\n").expect("v1 keys are read");
     assert!(v1.config.training.disable_gradient_checkpointing);
+    for (given, disabled) in [("true", false), ("false", true)] {
+        let classic = sound_with(&format!("gradient_checkpointing: {given}\n"));
+        assert_eq!(
+            classic.config.training.disable_gradient_checkpointing,
+            disabled
+        );
+    }
 }
 
 #[test]
@@ -298,6 +305,33 @@ fn keys_without_effect_are_listed_with_their_reason() {
         .collect();
     assert_eq!(keys, ["overwrite_cache", "trust_remote_code", "pref_beta"]);
     assert!(parsed.accepted_without_effect[1].reason.contains("no code"));
+    let parsed =
+        sound_with("include_num_input_tokens_seen: all\ndist_timeout: 60\ncp_mode: ulysses\n");
+    let keys: Vec<&str> = parsed
+        .accepted_without_effect
+        .iter()
+        .map(|accepted| accepted.key.as_str())
+        .collect();
+    assert_eq!(keys, ["dist_timeout", "include_num_input_tokens_seen"]);
+    assert_eq!(parsed.config.distributed.dist_timeout, 60);
+}
+
+#[test]
+fn a_continued_adapter_keeps_its_own_values() {
+    let text = "finetuning_type: lora\nadapter_name_or_path: /a\nlora_rank: 64\nlearning_rate: 1\n";
+    let num_accepted = |text: &str| sound_with(text).accepted_without_effect.len();
+    let parsed = sound_with(text);
+    assert_eq!(parsed.accepted_without_effect[0].key, "lora_rank");
+    assert!(
+        parsed.accepted_without_effect[0]
+            .reason
+            .contains("its own values hold")
+    );
+    assert_eq!(num_accepted(text), 1);
+    assert_eq!(
+        num_accepted(&format!("{text}create_new_adapter: true\n")),
+        0
+    );
 }
 
 #[test]

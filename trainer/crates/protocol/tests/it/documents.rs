@@ -116,8 +116,11 @@ fn reference() -> String {
             }
         }
     }
-    text.push_str("\n## Spellings of the v1 trainer\n\n| key | stands for |\n|---|---|\n");
-    for key in KEYS.iter().filter(|key| key.dialect == Dialect::V1) {
+    text.push_str("\n## Other spellings\n\n| key | stands for |\n|---|---|\n");
+    for key in KEYS
+        .iter()
+        .filter(|key| key.dialect == Dialect::V1 || key.stands_for.is_some())
+    {
         let inner = if let Kind::Map(inner) = key.kind {
             inner
         } else {
@@ -173,7 +176,7 @@ fn row(text: &mut String, key: &Key, prefix: &str) {
             .collect();
         let _written = write!(help, " (with `{}` {})", needs.key, values.join(", "));
     }
-    if let Effect::Later(reason) = key.effect {
+    if let Effect::Later(reason) | Effect::NoEffect(reason) = key.effect {
         let _written = write!(help, " ({reason})");
     }
     let _written = writeln!(

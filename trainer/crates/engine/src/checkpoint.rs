@@ -26,6 +26,8 @@ use crate::error::EngineError;
 const FORMAT_VERSION: u32 = 1;
 const PROGRESS_FILE: &str = "progress.json";
 const STATE_FILE: &str = "trainer_state.json";
+/// The folder in which a finished model is put together before it is moved into place.
+pub(crate) const EXPORT_PART: &str = ".export.part";
 /// The file of the optimizer's tensors.
 pub const OPTIMIZER_FILE: &str = "optimizer.safetensors";
 
@@ -45,15 +47,24 @@ pub struct Progress {
     pub sampler: SamplerState,
     /// Seed of the run.
     pub seed: u64,
+    /// Seed of the order of rows; older files do not tell.
+    #[serde(default)]
+    pub order_seed: Option<u64>,
+    /// Whether rows are taken in the order of the files; older files do not tell.
+    #[serde(default)]
+    pub disable_shuffling: Option<bool>,
     /// Rows of the training data.
     pub num_rows: u64,
     /// Rows of one optimizer step.
     pub global_batch_size: u64,
     /// Input tokens seen.
     pub num_input_tokens_seen: u64,
-    /// Losses summed over all steps.
+    /// Finite losses summed over all steps.
     pub total_loss: f64,
-    /// Loss summed and steps counted since the last line of the log.
+    /// Steps whose loss was no number, which `total_loss` leaves out.
+    #[serde(default)]
+    pub num_non_finite_losses: u64,
+    /// Finite losses summed and counted since the last line of the log.
     pub pending_loss: (f64, u64),
     /// Seconds spent training.
     pub seconds: f64,
@@ -123,9 +134,7 @@ pub fn save(
     write_tensors: impl FnOnce(&Path) -> Result<(), EngineError>,
 ) -> Result<(PathBuf, u64), EngineError> {
     let target = run_dir.checkpoint(progress.step);
-    let beside = run_dir
-        .root()
-        .join(format!(".checkpoint-{}.part", progress.step));
+    let beside = run_dir.root().join(part_name(progress.step));
     remove_folder(&beside)?;
     let written = fill(&beside, progress, state, write_tensors).and_then(|bytes| {
         remove_folder(&target)?;
@@ -145,6 +154,32 @@ pub fn save(
     }
 }
 
+fn part_name(step: u64) -> String {
+    format!(".checkpoint-{step}.part")
+}
+
+/// Removes what saves that were killed on their way left in a run directory.
+pub fn remove_leftovers(run_dir: &RunDir) -> Result<(), EngineError> {
+    let root = run_dir.root();
+    let fail = |error| EngineError::io("list", root, error);
+    for entry in fs::read_dir(root).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let name = entry.file_name();
+        let is_leftover = name.to_str().is_some_and(|name| {
+            name == EXPORT_PART
+                || name
+                    .strip_prefix(".checkpoint-")
+                    .and_then(|rest| rest.strip_suffix(".part"))
+                    .is_some_and(|step| step.parse::<u64>().is_ok())
+        });
+        if is_leftover {
+            remove_folder(&entry.path())?;
+            tracing::info!(folder = %entry.path().display(), "removed what an unfinished save left");
+        }
+    }
+    Ok(())
+}
+
 fn fill(
     folder: &Path,
     progress: &Progress,
@@ -162,14 +197,13 @@ fn fill(
     Ok(bytes)
 }
 
-/// Removes the oldest complete checkpoints beyond `limit`, never the newest one.
-pub fn rotate(run_dir: &RunDir, limit: Option<usize>) -> Result<(), EngineError> {
+/// Removes the oldest complete checkpoints beyond `limit`, never that of the step just `saved`.
+pub fn rotate(run_dir: &RunDir, limit: Option<usize>, saved: u64) -> Result<(), EngineError> {
     let Some(limit) = limit else { return Ok(()) };
-    let found = run_dir
-        .checkpoints()
-        .map_err(|error| EngineError::io("list", run_dir.root(), error))?;
+    let found = list(run_dir)?;
     let num_surplus = found.len().saturating_sub(limit.max(1));
-    for (step, folder) in found.into_iter().take(num_surplus) {
+    let others = found.into_iter().filter(|(step, _)| *step != saved);
+    for (step, folder) in others.take(num_surplus) {
         remove_folder(&folder)?;
         tracing::info!(step, "removed an old checkpoint");
     }
@@ -178,14 +212,35 @@ pub fn rotate(run_dir: &RunDir, limit: Option<usize>) -> Result<(), EngineError>
 
 /// Takes the mark off the checkpoints of an older run, so that nothing resumes from them by itself.
 pub fn disown(run_dir: &RunDir) -> Result<(), EngineError> {
-    let found = run_dir
-        .checkpoints()
-        .map_err(|error| EngineError::io("list", run_dir.root(), error))?;
-    for (_, folder) in found {
+    take_marks_off(list(run_dir)?)
+}
+
+/// Takes the mark off the checkpoints after `step`: a run that goes on from there leaves their branch behind.
+pub fn disown_after(run_dir: &RunDir, step: u64) -> Result<(), EngineError> {
+    let mut found = list(run_dir)?;
+    found.retain(|(later, _)| *later > step);
+    if !found.is_empty() {
+        tracing::warn!(
+            step,
+            count = found.len(),
+            "later checkpoints are not resumed from any more; their weights stay"
+        );
+    }
+    take_marks_off(found)
+}
+
+fn take_marks_off(checkpoints: Vec<(u64, PathBuf)>) -> Result<(), EngineError> {
+    for (_, folder) in checkpoints {
         let mark = RunDir::checkpoint_mark(&folder);
         fs::remove_file(&mark).map_err(|error| EngineError::io("remove", &mark, error))?;
     }
     Ok(())
+}
+
+fn list(run_dir: &RunDir) -> Result<Vec<(u64, PathBuf)>, EngineError> {
+    run_dir
+        .checkpoints()
+        .map_err(|error| EngineError::io("list", run_dir.root(), error))
 }
 
 /// Writes a JSON file, indented.
@@ -233,10 +288,10 @@ fn remove_folder(folder: &Path) -> Result<(), EngineError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn progress(step: u64) -> Progress {
+    pub(crate) fn progress(step: u64) -> Progress {
         Progress {
             format: Progress::format(),
             step,
@@ -246,10 +301,13 @@ mod tests {
                 row_offset: 8,
             },
             seed: 42,
+            order_seed: Some(42),
+            disable_shuffling: Some(false),
             num_rows: 16,
             global_batch_size: 8,
             num_input_tokens_seen: 100,
             total_loss: 1.0 / 3.0,
+            num_non_finite_losses: 0,
             pending_loss: (0.0, 0),
             seconds: 1.5,
             precision: "fp32".into(),
@@ -301,6 +359,51 @@ mod tests {
         assert!(!temp.path().join(".checkpoint-4.part").exists());
     }
 
+    fn steps(run_dir: &RunDir) -> Vec<u64> {
+        let found = run_dir.checkpoints().unwrap();
+        found.into_iter().map(|found| found.0).collect()
+    }
+
+    #[test]
+    fn the_step_just_saved_stays_and_an_abandoned_branch_is_disowned() {
+        let temp = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::create(temp.path()).unwrap();
+        for step in [2, 3, 10, 20] {
+            save_step(&run_dir, step).unwrap();
+        }
+        rotate(&run_dir, Some(2), 3).unwrap();
+        assert_eq!(steps(&run_dir), [3, 20]);
+        disown_after(&run_dir, 3).unwrap();
+        assert_eq!(steps(&run_dir), [3]);
+        assert!(run_dir.checkpoint(20).join(OPTIMIZER_FILE).is_file());
+    }
+
+    #[test]
+    fn what_killed_saves_left_is_removed() {
+        let temp = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::create(temp.path()).unwrap();
+        save_step(&run_dir, 2).unwrap();
+        for name in [".checkpoint-4.part", EXPORT_PART, ".checkpoint-mine.part"] {
+            fs::create_dir(temp.path().join(name)).unwrap();
+            fs::write(temp.path().join(name).join("half"), b"x").unwrap();
+        }
+        remove_leftovers(&run_dir).unwrap();
+        assert!(!temp.path().join(".checkpoint-4.part").exists());
+        assert!(!temp.path().join(EXPORT_PART).exists());
+        assert!(temp.path().join(".checkpoint-mine.part").exists());
+        assert_eq!(steps(&run_dir), [2]);
+    }
+
+    #[test]
+    fn a_file_without_the_newer_fields_is_read() {
+        let mut value = serde_json::to_value(progress(3)).unwrap();
+        for name in ["num_non_finite_losses", "order_seed", "disable_shuffling"] {
+            value.as_object_mut().unwrap().remove(name).unwrap();
+        }
+        let old: Progress = serde_json::from_value(value).unwrap();
+        assert_eq!((old.num_non_finite_losses, old.order_seed), (0, None));
+    }
+
     #[test]
     fn rotation_keeps_the_newest() {
         let temp = tempfile::tempdir().unwrap();
@@ -308,15 +411,9 @@ mod tests {
         for step in [2, 10, 4] {
             save_step(&run_dir, step).unwrap();
         }
-        rotate(&run_dir, Some(2)).unwrap();
-        let steps: Vec<u64> = run_dir
-            .checkpoints()
-            .unwrap()
-            .into_iter()
-            .map(|found| found.0)
-            .collect();
-        assert_eq!(steps, [4, 10]);
-        rotate(&run_dir, None).unwrap();
+        rotate(&run_dir, Some(2), 10).unwrap();
+        assert_eq!(steps(&run_dir), [4, 10]);
+        rotate(&run_dir, None, 10).unwrap();
         disown(&run_dir).unwrap();
         assert!(run_dir.checkpoints().unwrap().is_empty() && run_dir.checkpoint(10).is_dir());
     }

@@ -54,6 +54,22 @@ pub enum EngineError {
         /// Rows of the embedding.
         vocab_size: i64,
     },
+    /// The chat template added tokens that the model has no rows for.
+    #[error(
+        "the template `{template}` added the tokens {} to the tokenizer, but the model's embedding has {vocab_size} rows \
+         and no room for the token {token}",
+        added.join(", ")
+    )]
+    TemplateTokens {
+        /// The chat template.
+        template: String,
+        /// What it added.
+        added: Vec<String>,
+        /// The highest token id of the rows.
+        token: i64,
+        /// Rows of the embedding.
+        vocab_size: i64,
+    },
     /// A checkpoint cannot be resumed.
     #[error("the checkpoint `{}` cannot be resumed: {reason}", path.display())]
     Checkpoint {
@@ -120,6 +136,7 @@ impl EngineError {
         match self {
             Self::Config { .. }
             | Self::Checkpoint { .. }
+            | Self::TemplateTokens { .. }
             | Self::Parallel(ParallelError::OptimizerState { .. }) => ExitCode::BadConfig,
             Self::Data(DataError::Tokenizer { .. }) | Self::TokenOutOfRange { .. } => {
                 ExitCode::BadModel
@@ -171,6 +188,10 @@ impl EngineError {
             Self::TokenOutOfRange { .. } => {
                 Some("the tokenizer files belong to another model: fetch both again".into())
             }
+            Self::TemplateTokens { .. } => Some(
+                "choose the model's own `template`: the one that it was trained with needs no new tokens"
+                    .into(),
+            ),
             Self::Checkpoint { .. } => Some(
                 "name another checkpoint, remove this one to go on from the one before it, \
                  or start afresh with `overwrite_output_dir: true`"

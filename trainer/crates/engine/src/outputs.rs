@@ -8,9 +8,9 @@ use run_protocol::{RunConfig, RunDir, SaveStrategy};
 use serde_json::{Map, Value, json};
 use tch::Kind;
 use trainer_data::Tokenizer;
-use trainer_models::Model;
+use trainer_models::{Model, copy_companions};
 
-use crate::checkpoint::{Progress, write_json};
+use crate::checkpoint::{EXPORT_PART, Progress, write_json};
 use crate::error::EngineError;
 use crate::plot::curve_svg;
 
@@ -37,17 +37,18 @@ impl Artifacts {
     ) -> Result<(), EngineError> {
         if self.is_adapter {
             model.save_adapter(folder, &self.base)?;
-            model.save_companions(folder)?;
         } else {
             model.save(folder, kind)?;
         }
+        // A resumed model was read from a checkpoint, which rotation may have removed since.
+        copy_companions(&self.base, folder)?;
         self.tokenizer.save(folder)?;
         Ok(())
     }
 
     /// Writes the same into the run directory, beside first: a full disk leaves no half model under its name.
     pub(crate) fn export_model(&self, model: &Model, run_dir: &RunDir) -> Result<(), EngineError> {
-        let beside = run_dir.root().join(".export.part");
+        let beside = run_dir.root().join(EXPORT_PART);
         if beside.exists() {
             fs::remove_dir_all(&beside)
                 .map_err(|error| EngineError::io("remove", &beside, error))?;
@@ -123,6 +124,7 @@ pub(crate) fn train_results(
     rows_per_step: f64,
 ) -> Map<String, Value> {
     let steps = progress.step.saturating_sub(first_step) as f64;
+    let num_losses = progress.step.saturating_sub(progress.num_non_finite_losses);
     let seconds = seconds.max(1e-9);
     let mut results = Map::new();
     let mut put = |name: &str, value: Value| results.insert(name.to_owned(), value);
@@ -133,9 +135,7 @@ pub(crate) fn train_results(
     );
     put(
         "train_loss",
-        json!(MetricValue(
-            progress.total_loss / progress.step.max(1) as f64
-        )),
+        json!(MetricValue(progress.total_loss / num_losses.max(1) as f64)),
     );
     put("train_runtime", json!(round(seconds)));
     put(

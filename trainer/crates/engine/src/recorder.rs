@@ -90,7 +90,7 @@ pub(crate) struct Recorder {
     total_steps: u64,
     first_step: u64,
     tokens_before: u64,
-    /// Loss summed and steps counted since the last line of the log.
+    /// Finite losses summed and counted since the last line of the log.
     pending: (f64, u64),
 }
 
@@ -134,7 +134,7 @@ impl Recorder {
         self.pending = pending;
     }
 
-    /// Returns loss summed and steps counted since the last line of the log.
+    /// Returns the finite losses, summed and counted, since the last line of the log.
     pub(crate) fn pending(&self) -> (f64, u64) {
         self.pending
     }
@@ -156,8 +156,11 @@ impl Recorder {
 
     /// Writes the `metric` event of a step and keeps its loss for the next line of the log.
     pub(crate) fn step(&mut self, numbers: &StepNumbers) -> Result<(), EngineError> {
-        self.pending.0 += numbers.loss;
-        self.pending.1 += 1;
+        // JSON has no word for NaN: a checkpoint with one in its sum could not be read again.
+        if numbers.loss.is_finite() {
+            self.pending.0 += numbers.loss;
+            self.pending.1 += 1;
+        }
         let per_second = if numbers.seconds > 0.0 {
             numbers.num_tokens as f64 / numbers.seconds
         } else {
@@ -177,7 +180,7 @@ impl Recorder {
         ))
     }
 
-    /// Writes a line of the log: the mean loss since the last line.
+    /// Writes a line of the log: the mean of the finite losses since the last line, or the step's own where none was.
     pub(crate) fn log(&mut self, numbers: &StepNumbers) -> Result<(), EngineError> {
         let (sum, count) = std::mem::take(&mut self.pending);
         let loss = if count == 0 {
@@ -305,4 +308,37 @@ fn keep_lines_up_to(path: &Path, step: u64) -> Result<(), EngineError> {
     }
     run_protocol::exit::replace_file(path, kept.as_bytes())
         .map_err(|error| EngineError::io("write", path, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::{self, Progress};
+
+    #[test]
+    fn a_checkpoint_after_a_loss_that_is_no_number_reads_back() {
+        let temp = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::create(temp.path()).unwrap();
+        let events = EventSink::open(&run_dir, 1).unwrap();
+        let mut recorder = Recorder::open(&run_dir, events, Vec::new(), 0).unwrap();
+        for (step, loss) in [(1, f64::NAN), (2, 2.5), (3, f64::INFINITY)] {
+            let numbers = StepNumbers {
+                step,
+                loss,
+                ..StepNumbers::default()
+            };
+            recorder.step(&numbers).unwrap();
+        }
+        assert_eq!(recorder.pending(), (2.5, 1));
+        let progress = Progress {
+            pending_loss: recorder.pending(),
+            ..checkpoint::tests::progress(3)
+        };
+        let (folder, _) = checkpoint::save(&run_dir, &progress, &Value::Null, |folder| {
+            let path = folder.join(checkpoint::OPTIMIZER_FILE);
+            std::fs::write(&path, b"").map_err(|error| EngineError::io("write", &path, error))
+        })
+        .unwrap();
+        assert_eq!(Progress::read(&folder).unwrap(), progress);
+    }
 }

@@ -11,7 +11,9 @@ use trainer_data::{Prepared, RowOrder, Sampler, Tokenizer};
 use trainer_models::Model;
 use trainer_parallel::{OptimizerOptions, RunOptions, Single, Strategy};
 
-use crate::checkpoint::{OPTIMIZER_FILE, Progress, read_history};
+use crate::checkpoint::{
+    OPTIMIZER_FILE, Progress, disown_after, read_history, remove_leftovers, write_json,
+};
 use crate::error::EngineError;
 use crate::loading::load_options;
 use crate::monitor::Monitor;
@@ -59,11 +61,11 @@ pub fn run(
         .as_deref()
         .map(|checkpoint| read_progress(checkpoint, config))
         .transpose()?;
+    remove_leftovers(run_dir)?;
     events.stage(Phase::Loading, None, None)?;
     let (model, (prepared, tokenizer)) =
         load(config, options, events).map_err(|error| of_resumed(error, options))?;
-    check_token_range(&prepared.train, model.config().vocab_size)?;
-    check_token_range(&prepared.eval, model.config().vocab_size)?;
+    check_token_range(&prepared, model.config().vocab_size)?;
     let (num_trainable, num_parameters) = model.num_parameters();
     tracing::info!(num_trainable, num_parameters, "loaded the model");
     let mut strategy = Single::new(model, optimizer_options(config), run_options(config))?;
@@ -75,6 +77,9 @@ pub fn run(
     let mut trainer = assemble(
         config, run_dir, options, events, stop, strategy, prepared, tokenizer, resumed,
     )?;
+    if let Some(checkpoint) = &options.resume {
+        leave_later_checkpoints(run_dir, checkpoint, trainer.progress.step)?;
+    }
     events.emit(EventKind::Started(Box::new(started(
         config,
         options,
@@ -102,6 +107,20 @@ fn read_progress(checkpoint: &Path, config: &RunConfig) -> Result<Progress, Engi
             progress.finetuning_type
         ),
     })
+}
+
+/// A run that goes on from an older checkpoint of its own leaves the steps after it behind.
+fn leave_later_checkpoints(
+    run_dir: &RunDir,
+    checkpoint: &Path,
+    step: u64,
+) -> Result<(), EngineError> {
+    let real = |path: &Path| path.canonicalize().ok();
+    let own = real(&run_dir.checkpoint(step));
+    if own.is_some() && own == real(checkpoint) {
+        disown_after(run_dir, step)?;
+    }
+    Ok(())
 }
 
 fn of_resumed(error: EngineError, options: &RankOptions) -> EngineError {
@@ -149,7 +168,7 @@ fn assemble<'a>(
 ) -> Result<Trainer<'a>, EngineError> {
     let training = &config.training;
     let global_batch_size = global_batch_size(config);
-    let seed = training.data_seed.unwrap_or(training.seed);
+    let seed = order_seed(config);
     let num_rows = prepared.train.len();
     let order = RowOrder::new(
         num_rows,
@@ -217,10 +236,13 @@ fn fresh_progress(
         epoch: 0.0,
         sampler: sampler.state(),
         seed: config.training.seed,
+        order_seed: Some(order_seed(config)),
+        disable_shuffling: Some(config.data.disable_shuffling),
         num_rows: num_rows as u64,
         global_batch_size: global_batch_size as u64,
         num_input_tokens_seen: 0,
         total_loss: 0.0,
+        num_non_finite_losses: 0,
         pending_loss: (0.0, 0),
         seconds: 0.0,
         precision: config.training.precision().as_str().to_owned(),
@@ -236,6 +258,7 @@ fn warn_of_changes(
     global_batch_size: usize,
 ) {
     let precision = config.training.precision().as_str();
+    let (order_seed, disable_shuffling) = (order_seed(config), config.data.disable_shuffling);
     let changes = [
         (
             "rows of the data",
@@ -253,6 +276,19 @@ fn warn_of_changes(
             config.training.seed.to_string(),
         ),
         (
+            "seed of the order of rows",
+            progress.order_seed.unwrap_or(order_seed).to_string(),
+            order_seed.to_string(),
+        ),
+        (
+            "disable_shuffling",
+            progress
+                .disable_shuffling
+                .unwrap_or(disable_shuffling)
+                .to_string(),
+            disable_shuffling.to_string(),
+        ),
+        (
             "precision",
             progress.precision.clone(),
             precision.to_owned(),
@@ -267,6 +303,10 @@ fn warn_of_changes(
             );
         }
     }
+}
+
+fn order_seed(config: &RunConfig) -> u64 {
+    config.training.data_seed.unwrap_or(config.training.seed)
 }
 
 fn global_batch_size(config: &RunConfig) -> usize {
@@ -406,7 +446,7 @@ fn write_outputs(
         trainer.total_steps,
         trainer.recorder.history(),
     );
-    crate::checkpoint::write_json(&trainer.run_dir.trainer_state(), &state)?;
+    write_json(&trainer.run_dir.trainer_state(), &state)?;
     if trainer.config.logging.plot_loss {
         let name = trainer
             .config

@@ -58,20 +58,6 @@ impl Schedule {
         }
     }
 
-    /// Returns the number of warm-up steps that a ratio of all steps stands for; a count beats a ratio.
-    pub fn warmup_steps(count: u64, ratio: f64, num_steps: u64) -> u64 {
-        if count > 0 {
-            return count;
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a ratio of a step count is a step count"
-        )]
-        let steps = (num_steps as f64 * ratio).ceil() as u64;
-        steps
-    }
-
     /// Returns the factor of the rate at `step`, counted from 0.
     pub fn factor(&self, step: u64) -> f64 {
         if self.shape == Shape::Constant {
@@ -209,12 +195,5 @@ mod tests {
                 && close(wsd.factor(7), 0.5)
                 && close(wsd.factor(10), 0.0)
         );
-    }
-
-    #[test]
-    fn a_count_of_warm_up_steps_beats_a_ratio() {
-        assert_eq!(Schedule::warmup_steps(3, 0.5, 40), 3);
-        assert_eq!(Schedule::warmup_steps(0, 0.1, 41), 5);
-        assert_eq!(Schedule::warmup_steps(0, 0.0, 41), 0);
     }
 }

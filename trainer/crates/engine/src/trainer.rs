@@ -86,7 +86,6 @@ impl Trainer<'_> {
             };
             self.evaluate(&numbers)?;
         }
-        let first_step = self.progress.step;
         while self.progress.step < self.total_steps {
             if self.stop.is_requested() {
                 return self.stop();
@@ -100,7 +99,7 @@ impl Trainer<'_> {
             if self.is_due_for_evaluation(numbers.step, is_epoch_end) {
                 self.evaluate(&numbers)?;
             }
-            self.give_up_on_non_finite(first_step)?;
+            self.give_up_on_non_finite()?;
             if self.is_due_for_checkpoint(numbers.step, is_epoch_end) {
                 self.save()?;
             }
@@ -109,10 +108,11 @@ impl Trainer<'_> {
     }
 
     /// Ends a run that learns nothing any more, or has learned nothing at all.
-    fn give_up_on_non_finite(&self, first_step: u64) -> Result<(), EngineError> {
+    fn give_up_on_non_finite(&self) -> Result<(), EngineError> {
         let step = self.progress.step;
-        let is_whole_run = step == self.total_steps && self.num_skipped == step - first_step;
-        if self.num_skipped >= MAX_SKIPPED_STEPS || (is_whole_run && self.num_skipped > 0) {
+        // Only this attempt's steps are counted, so a resumed run, which has learned something, is never meant.
+        let is_whole_run = step == self.total_steps && self.num_skipped == step;
+        if self.num_skipped >= MAX_SKIPPED_STEPS || is_whole_run {
             return Err(EngineError::NonFinite {
                 steps: self.num_skipped,
                 step,
@@ -149,6 +149,8 @@ impl Trainer<'_> {
         self.progress.seconds += seconds;
         if loss.is_finite() {
             self.progress.total_loss += loss;
+        } else {
+            self.progress.num_non_finite_losses += 1;
         }
         let numbers = StepNumbers {
             step,
@@ -334,7 +336,7 @@ impl Trainer<'_> {
             path: folder.display().to_string(),
             size_bytes: Some(size_bytes),
         }))?;
-        checkpoint::rotate(self.run_dir, self.config.checkpoint.save_total_limit)?;
+        checkpoint::rotate(self.run_dir, self.config.checkpoint.save_total_limit, step)?;
         tracing::info!(
             step,
             size_bytes,

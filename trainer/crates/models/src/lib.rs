@@ -31,3 +31,4 @@ pub use parameter::{Parameter, Unit};
 pub use pass::Pass;
 pub use precision::Precision;
 pub use registry::{known_architectures, read_config};
+pub use save::copy_companions;

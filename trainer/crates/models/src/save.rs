@@ -49,19 +49,8 @@ impl Model {
                 .map_or(Kind::Float, |(_, tensor)| tensor.kind())
         });
         self.write_config(folder, kept)?;
-        self.save_companions(folder)?;
+        copy_companions(&self.folder, folder)?;
         write_shards(folder, tensors, kind, shard_bytes)
-    }
-
-    /// Copies the tokenizer's files, which stand beside a model and beside an adapter.
-    pub fn save_companions(&self, folder: &Path) -> Result<(), ModelError> {
-        for name in COMPANIONS {
-            let (from, to) = (self.folder.join(name), folder.join(name));
-            if from.is_file() && fs::canonicalize(&from).ok() != fs::canonicalize(&to).ok() {
-                weights::copy_file(&from, &to)?;
-            }
-        }
-        Ok(())
     }
 
     /// Writes the attached adapter as PEFT does; `base` is the path that the file names as the base model.
@@ -152,6 +141,18 @@ impl Model {
             &format!("{:#}\n", Value::Object(fields)),
         )
     }
+}
+
+/// Copies what a model folder holds beside weights and `config.json`, as far as it is there: the tokenizer's files and
+/// how to generate. They stand beside a model and beside an adapter.
+pub fn copy_companions(from: &Path, to: &Path) -> Result<(), ModelError> {
+    for name in COMPANIONS {
+        let (from, to) = (from.join(name), to.join(name));
+        if from.is_file() && fs::canonicalize(&from).ok() != fs::canonicalize(&to).ok() {
+            weights::copy_file(&from, &to)?;
+        }
+    }
+    Ok(())
 }
 
 fn format_metadata() -> BTreeMap<String, String> {

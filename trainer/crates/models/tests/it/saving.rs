@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs};
 
 use tch::{Device, Kind, Tensor};
-use trainer_models::{Model, Precision, Tuning, weights};
+use trainer_models::{Model, Precision, Tuning, copy_companions, weights};
 
 use crate::support::{
     Batch, MODELS, adapter, folder, json, load, max_difference, numeric, options,
@@ -106,6 +106,19 @@ fn restore_fills_trained_parameters_in_place() {
     }
     full.restore(&folder(name)).unwrap();
     assert_eq!(batch.logits(&full), batch.logits(&load(name, Tuning::Full)));
+}
+
+#[test]
+fn companions_come_from_the_folder_named_as_far_as_it_has_them() {
+    let [from, to] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    fs::write(from.path().join("generation_config.json"), "{}").unwrap();
+    fs::write(from.path().join("config.json"), "{}").unwrap();
+    copy_companions(from.path(), to.path()).unwrap();
+    let names: Vec<_> = fs::read_dir(to.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["generation_config.json"]);
 }
 
 #[test]

@@ -82,6 +82,9 @@ pub(crate) struct RankArgs {
     /// Which attempt this is.
     #[arg(long, default_value_t = 1)]
     pub(crate) attempt: u32,
+    /// The launcher's process, without which the rank ends.
+    #[arg(long, value_name = "PID")]
+    pub(crate) launcher: Option<u32>,
     /// Keys without effect, as JSON.
     #[arg(long)]
     pub(crate) accepted: Option<String>,

@@ -8,6 +8,7 @@ use run_protocol::events::{EventKind, EventReader, EventWriter, Failed};
 use run_protocol::{ExitCode, ExitRecord, RunDir};
 
 use crate::launch::Ended;
+use crate::resume::newest_resumable;
 
 /// Lines of a rank's log that are quoted where the rank left no word of its own.
 const NUM_LOG_LINES: usize = 8;
@@ -16,7 +17,7 @@ const NUM_LOG_LINES: usize = 8;
 pub(crate) fn exit_record(dir: &RunDir, offset: u64, attempt: u32, ended: &Ended) -> ExitRecord {
     let code = match (ended.code, ended.signal) {
         (Some(code), _) => ExitCode::from_code(code).unwrap_or(ExitCode::Internal),
-        (None, Some(Signal::SIGKILL)) if ended.was_stopped => ExitCode::Stopped,
+        (None, Some(Signal::SIGKILL)) if ended.stop_signals >= 2 => ExitCode::Stopped,
         (None, _) => ExitCode::RankLost,
     };
     let mut record = ExitRecord::new(code, attempt);
@@ -26,13 +27,14 @@ pub(crate) fn exit_record(dir: &RunDir, offset: u64, attempt: u32, ended: &Ended
     record.rank = u32::try_from(ended.rank).ok();
     record.signal = ended.signal.map(|signal| signal as i32);
     if code == ExitCode::Stopped {
-        let message = if ended.signal.is_some() {
+        let how = if ended.signal.is_some() {
             "killed by a second signal, before the step in hand was saved"
         } else {
-            "stopped on request, after saving a checkpoint"
+            "stopped on request"
         };
-        record.message = Some(message.to_owned());
-        record.hint = Some("go on with `--resume auto`".to_owned());
+        let (saved, hint) = going_on(dir);
+        record.message = Some(format!("{how}; {saved}"));
+        record.hint = Some(hint.to_owned());
         return record;
     }
     if let Some(failed) = last_failed(dir, offset) {
@@ -45,22 +47,43 @@ pub(crate) fn exit_record(dir: &RunDir, offset: u64, attempt: u32, ended: &Ended
     record
 }
 
+/// Says what the run left to go on from, and how to.
+fn going_on(dir: &RunDir) -> (String, &'static str) {
+    match (newest_resumable(dir), dir.latest_checkpoint()) {
+        (Ok(Some((step, _))), _) => (
+            format!("its newest checkpoint is of step {step}"),
+            "go on with `--resume auto`",
+        ),
+        (_, Ok(Some((step, _)))) => (
+            format!("the checkpoint of step {step} holds the model only"),
+            "start the run again; set `save_only_model: false` to be able to go on",
+        ),
+        _ => (
+            "there is no checkpoint yet".to_owned(),
+            "start the run again",
+        ),
+    }
+}
+
 /// Returns message and hint of a rank that left no word of its own.
 fn describe(dir: &RunDir, ended: &Ended) -> (Option<String>, Option<String>) {
     let rank = ended.rank;
     let (what, hint) = match ended.signal {
         Some(Signal::SIGKILL) => (
             format!("rank {rank} was killed by SIGKILL"),
-            "where nobody sent it, the system ran out of memory: lower `per_device_train_batch_size` or `cutoff_len`; \
-             go on with `--resume auto`",
+            format!(
+                "where nobody sent it, the system ran out of memory: lower `per_device_train_batch_size` or \
+                 `cutoff_len`; {}",
+                going_on(dir).1
+            ),
         ),
         Some(signal) => (
             format!("rank {rank} was ended by {}", signal.as_str()),
-            "the rank's log has the details",
+            "the rank's log has the details".to_owned(),
         ),
         None => (
             format!("rank {rank} ended with code {}", ended.code.unwrap_or(-1)),
-            "the rank's log has the details",
+            "the rank's log has the details".to_owned(),
         ),
     };
     let tail = log_tail(dir, rank);
@@ -69,7 +92,7 @@ fn describe(dir: &RunDir, ended: &Ended) -> (Option<String>, Option<String>) {
     } else {
         format!("{what}; its last lines:\n{tail}")
     };
-    (Some(message), Some(hint.to_owned()))
+    (Some(message), Some(hint))
 }
 
 fn log_tail(dir: &RunDir, rank: usize) -> String {

@@ -38,8 +38,8 @@ pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     /// The signal that ended it.
     pub(crate) signal: Option<Signal>,
-    /// Whether someone asked the run to stop.
-    pub(crate) was_stopped: bool,
+    /// How often someone asked the run to stop; from the second time on, it is killed.
+    pub(crate) stop_signals: u32,
 }
 
 /// The signals that are held back. A file that grows beyond the limit is an error to report, not a signal to die of.
@@ -86,7 +86,6 @@ pub(crate) fn run_ranks(plan: &Plan) -> Result<Ended> {
             _ => ranks.stop(),
         }
     }
-    let was_stopped = ranks.stop_signals > 0;
     let (rank, status) = ranks.first_failure.unwrap_or_default();
     Ok(Ended {
         rank,
@@ -94,7 +93,7 @@ pub(crate) fn run_ranks(plan: &Plan) -> Result<Ended> {
         signal: status
             .signal()
             .and_then(|number| Signal::try_from(number).ok()),
-        was_stopped,
+        stop_signals: ranks.stop_signals,
     })
 }
 

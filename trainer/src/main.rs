@@ -9,6 +9,7 @@ mod logging;
 mod mirror;
 mod prepare;
 mod rank;
+mod resume;
 
 use std::process::ExitCode;
 

@@ -11,7 +11,6 @@ use run_protocol::{
     AcceptedKey, ExitCode, ExitRecord, LauncherRecord, Parsed, RunConfig, RunDir, Stage,
 };
 use trainer_engine::RankOptions;
-use trainer_engine::checkpoint;
 
 use crate::cli::RunArgs;
 use crate::ending::{exit_record, print_ending};
@@ -20,6 +19,7 @@ use crate::failure::{Failure, Refusal};
 use crate::launch::{Plan, run_ranks};
 use crate::mirror::Mirror;
 use crate::rank;
+use crate::resume::{keep_inputs, resume_from};
 
 /// Bytes kept back on the disk, so that a run that fills it can still say so.
 const RESERVE_BYTES: usize = 64 * 1024;
@@ -94,12 +94,7 @@ fn prepare(arguments: &RunArgs, stage: Option<Stage>) -> Result<Run> {
         ..
     } = parsed;
     let root = run_root(arguments, &config, &base)?;
-    if is_same_file(&root, &config.model.model_name_or_path) {
-        return Err(Refusal::error(
-            format!("`{}` is the model's own folder", root.display()),
-            "choose another `output_dir`: the results would take the place of the model",
-        ));
-    }
+    keep_inputs(&root, &config)?;
     let dir = make_run_dir(&root)?;
     let lock = lock(&dir)?;
     let resume = resume_from(arguments, &config, &dir, &base)?;
@@ -177,11 +172,7 @@ fn parse(text: &str, overrides: &[String], stage: Option<Stage>) -> Result<Parse
     let Some(stage) = stage.filter(|stage| *stage != parsed.config.stage) else {
         return Ok(parsed);
     };
-    let is_given = text
-        .lines()
-        .any(|line| line.starts_with("stage:") || line.trim_start().starts_with("\"stage\""))
-        || overrides.iter().any(|pair| pair.starts_with("stage="));
-    if is_given {
+    if parsed.written_as.contains_key("stage") {
         return Err(Refusal::error(
             format!(
                 "the command is `{stage}`, but the configuration says `stage: {}`",
@@ -233,62 +224,6 @@ fn num_ranks() -> Result<usize> {
         }
     }
     Ok(1)
-}
-
-/// Returns the checkpoint to go on from, by the rules for an output folder that is not empty.
-fn resume_from(
-    arguments: &RunArgs,
-    config: &RunConfig,
-    dir: &RunDir,
-    base: &Path,
-) -> Result<Option<PathBuf>> {
-    let wanted = arguments
-        .resume
-        .as_deref()
-        .or(config.checkpoint.resume_from_checkpoint.as_deref());
-    let newest = || {
-        dir.latest_checkpoint()
-            .context("cannot list the checkpoints")
-    };
-    match wanted {
-        Some("auto" | "true" | "True") => Ok(newest()?.map(|(_, path)| path)),
-        Some(path) => {
-            let path = base.join(path);
-            checkpoint::Progress::read(&path)?;
-            Ok(Some(path))
-        }
-        None if config.checkpoint.overwrite_output_dir => {
-            checkpoint::disown(dir)?;
-            for old in [dir.events(), dir.trainer_log(), dir.trainer_state()] {
-                remove(&old)?;
-            }
-            Ok(None)
-        }
-        None => match newest()? {
-            Some((step, path)) => {
-                tracing::info!(
-                    step,
-                    "the output folder holds a checkpoint: going on from it"
-                );
-                Ok(Some(path))
-            }
-            None if has_weights(dir.root()) => Err(Refusal::error(
-                format!("`{}` already holds a finished model", dir.root().display()),
-                "choose another `output_dir`, or set `overwrite_output_dir: true`",
-            )),
-            None => Ok(None),
-        },
-    }
-}
-
-fn has_weights(root: &Path) -> bool {
-    [
-        "model.safetensors",
-        "model.safetensors.index.json",
-        "adapter_model.safetensors",
-    ]
-    .iter()
-    .any(|name| root.join(name).is_file())
 }
 
 /// Returns the keys without effect, also where the canonical file no longer has them.
@@ -349,6 +284,7 @@ fn rank_arguments(run: &Run) -> Result<Vec<String>> {
         "rank".to_owned(),
         text(run.dir.root())?,
         format!("--attempt={}", run.attempt),
+        format!("--launcher={}", std::process::id()),
     ];
     if let Some(checkpoint) = &run.resume {
         arguments.push(format!("--resume={}", text(checkpoint)?));
@@ -394,7 +330,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
         .with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-fn remove(path: &Path) -> Result<()> {
+pub(crate) fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove `{}`", path.display()))

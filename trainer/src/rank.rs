@@ -1,6 +1,7 @@
 //! One rank: reads the run directory, trains, and leaves a word of its own if it fails.
 
 use std::any::Any;
+use std::os::unix::process::parent_id;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode as Code;
 
@@ -20,6 +21,14 @@ pub(crate) fn run(arguments: &RankArgs) -> Code {
     // Without its launcher nobody would name this rank's end, and a second run could write beside it.
     if let Err(error) = set_pdeathsig(Signal::SIGKILL) {
         tracing::warn!(%error, "this rank would outlive its launcher");
+    }
+    // The launcher may have ended before the system was asked to tell.
+    if arguments
+        .launcher
+        .is_some_and(|launcher| launcher != parent_id())
+    {
+        tracing::error!("the launcher is gone");
+        return Code::from(ExitCode::RankLost.code());
     }
     let run_dir = RunDir::new(&arguments.run_dir);
     let accepted = arguments

@@ -193,6 +193,44 @@ fn model_is_not_overwritten_by_its_results() {
     assert_eq!(fs::read(folder.join("model.safetensors")).unwrap(), before);
 }
 
+#[test]
+fn inputs_below_the_output_folder_are_kept() {
+    let lab = Lab::new();
+    for (name, key, whose) in [
+        (
+            "out/checkpoint-4",
+            "model_name_or_path",
+            "holds the model `checkpoint-4`",
+        ),
+        ("out", "adapter_name_or_path", "is the adapter's own folder"),
+        (
+            "out/checkpoint-4",
+            "adapter_name_or_path",
+            "holds the adapter `checkpoint-4`",
+        ),
+    ] {
+        lab.config(&format!("finetuning_type: lora\n{key}: {name}"));
+        let file = lab.write(&format!("{name}/CHECKPOINT_COMPLETE"), "");
+        let output = lab.train(&["overwrite_output_dir=true"]);
+        assert_ended(&output, 10, &[whose, "another `output_dir`"]);
+        assert!(file.exists());
+    }
+}
+
+#[test]
+fn command_of_another_stage_is_refused_in_every_spelling() {
+    let lab = Lab::new();
+    for text in [
+        "stage: sft\n",
+        "{\"model_name_or_path\": \"m\", \"stage\": \"sft\"}",
+        "{model_name_or_path: m, stage: sft}",
+    ] {
+        lab.write("run.yaml", text);
+        let output = lab.command().args(["pt", "run.yaml"]).output().unwrap();
+        assert_ended(&output, 10, &["the command is `pt`", "`stage: sft`"]);
+    }
+}
+
 fn edit_config(folder: &std::path::Path, from: &str, to: &str) {
     let path = folder.join("config.json");
     let text = fs::read_to_string(&path).expect("the configuration is read");

@@ -155,3 +155,24 @@ fn damaged_checkpoint_is_refused_with_what_to_do() {
     fs::remove_dir_all(newest).unwrap();
     assert_ended(&lab.train(&["--resume", "auto"]), 0, &[]);
 }
+
+#[test]
+fn checkpoints_without_optimizer_are_passed_over() {
+    let lab = Lab::new();
+    lab.config("finetuning_type: lora\nmax_steps: 4\nsave_steps: 2");
+    assert_ended(&lab.train(&[]), 0, &[]);
+    let dir = lab.run_dir();
+    fs::remove_file(dir.checkpoint(4).join("optimizer.safetensors")).unwrap();
+    assert_ended(&lab.train(&[]), 0, &["going on from it", "step=2"]);
+    for step in [2, 4] {
+        fs::remove_file(dir.checkpoint(step).join("optimizer.safetensors")).unwrap();
+    }
+    for arguments in [
+        &[][..],
+        &["--resume", "auto"],
+        &["resume_from_checkpoint=auto"],
+    ] {
+        let words = ["already holds a finished model", "overwrite_output_dir"];
+        assert_ended(&lab.train(arguments), 10, &words);
+    }
+}

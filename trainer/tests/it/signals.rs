@@ -37,6 +37,7 @@ fn stopped_run_keeps_its_checkpoint() {
         let dir = lab.run_dir();
         let record = exit(&dir);
         assert_eq!((record.code, record.class.as_str()), (130, "stopped"));
+        assert_eq!(record.hint.as_deref(), Some("go on with `--resume auto`"));
         let (step, _) = *metrics(&events(&dir), "loss").last().expect("a step");
         assert_eq!(
             dir.latest_checkpoint().unwrap().map(|found| found.0),
@@ -46,6 +47,31 @@ fn stopped_run_keeps_its_checkpoint() {
             matches!(&events(&dir).last().unwrap().kind, EventKind::Finished(finished) if finished.stopped)
         );
     }
+}
+
+#[test]
+fn stopped_run_without_optimizer_state_does_not_offer_to_go_on() {
+    let lab = Lab::new();
+    lab.config(&format!("{LONG}\nsave_only_model: true"));
+    let running = lab.start(&[]);
+    wait_for_step(&lab.run_dir(), 1);
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.wait(), Some(130));
+    let record = exit(&lab.run_dir());
+    assert!(record.message.unwrap().contains("holds the model only"));
+    assert!(!record.hint.unwrap().contains("--resume"));
+}
+
+#[test]
+fn rank_without_its_launcher_ends() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path().join("out")).unwrap();
+    let output = lab
+        .command()
+        .args(["rank", "out", "--launcher=1"])
+        .output()
+        .unwrap();
+    assert_ended(&output, 14, &["the launcher is gone"]);
 }
 
 #[test]

@@ -133,7 +133,7 @@ impl Builder<'_> {
                 }
             }
             Effect::NoEffect(_) | Effect::Later(_) | Effect::ActedOn => {
-                self.convert(key, path, node, place)
+                self.convert(key, path, node, place);
             }
         }
     }

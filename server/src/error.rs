@@ -281,6 +281,11 @@ impl From<SupervisorError> for Error {
             SupervisorError::Store(error) => error.into(),
             SupervisorError::NotRunning(_) => conflict("not_running", "the run has ended"),
             SupervisorError::NotEnded(_) => conflict("not_ended", "the run has not ended"),
+            SupervisorError::Finished(_) => conflict("finished", "the run is finished"),
+            SupervisorError::NoCheckpoint(_) => conflict(
+                "no_checkpoint",
+                "the run has no checkpoint that it can go on from",
+            ),
             SupervisorError::DiskFull { .. } => Self::Store(StoreError::DiskFull),
             SupervisorError::ShuttingDown => Self::Store(StoreError::Closed),
             SupervisorError::TrainerMissing { .. }

@@ -181,16 +181,20 @@ impl Live {
 
     /// Answers with a stream, or with 204 where a client that came back has all there will be.
     ///
-    /// Without an id the stream of one run begins at its first event, any other with the next event.
+    /// Without an id, or with one that this board has not given out, the stream of one run begins at its first event, any
+    /// other with the next event.
     pub async fn stream(&self, scope: Scope, last: Option<LastEventId>) -> Result<Response, Error> {
         let permit = Arc::clone(&self.permits)
             .try_acquire_owned()
             .map_err(|_| Error::TooManyStreams)?;
         let events = self.store.subscribe();
+        let newest = self.store.last_event_id().await?;
+        // An id that is not out yet is of a database that was moved away: such a client has nothing of this one.
+        let last = last.filter(|last| last.id <= newest);
         let after = match (last, &scope) {
             (Some(last), _) => last.id,
             (None, Scope::Run(_)) => 0,
-            (None, Scope::Runs(_) | Scope::Board) => self.store.last_event_id().await?,
+            (None, Scope::Runs(_) | Scope::Board) => newest,
         };
         let mut cursor = Cursor::new(
             scope,

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tracing::Instrument as _;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::api::check::{AcceptedResource, WarningResource};
@@ -85,6 +86,19 @@ pub async fn create_run(
         Some(Claim::New(reservation)) => Some(reservation),
         None => None,
     };
+    // In a task of its own: a client that goes away must not leave a run that its key does not know.
+    let work = make(state, reservation, query, body).instrument(tracing::Span::current());
+    tokio::spawn(work)
+        .await
+        .map_err(|error| Error::Internal(Box::new(error)))?
+}
+
+async fn make(
+    state: AppState,
+    reservation: Option<Reservation>,
+    query: CreateQuery,
+    body: ConfigBody,
+) -> Result<Response, Error> {
     let (draft, name, tags) = read(&state, query, body)?;
     let (warnings, accepted) = (
         draft.check().warnings,

@@ -41,7 +41,7 @@ pub struct BoardStreamQuery {
 /// Streams the events of a run as server-sent events, and ends with it.
 ///
 /// `metric`, `log`, `state`, `stage`, `checkpoint`, `alert`, `sample` carry `run`, `attempt`, `time` (milliseconds since 1970) and their own
-/// fields; `end` says why nothing more comes: `run_ended`, `run_deleted` or `board_stopped`. Without an id the stream begins at the run's first
+/// fields; `end` says why nothing more comes: `run_ended` or `board_stopped`. Without an id the stream begins at the run's first
 /// event, with one it goes on behind it. A client that comes back after the `end` of a run gets 204.
 #[utoipa::path(get, path = "/api/v1/runs/{id}/events", tag = "events",
     params(("id" = String, Path, description = "The run."), RunStreamQuery,

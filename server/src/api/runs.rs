@@ -138,13 +138,13 @@ pub async fn kill_run(
     Ok((StatusCode::ACCEPTED, Json(RunAnswer { run: run.into() })))
 }
 
-/// Puts a run that has ended back into the queue, to go on from its newest checkpoint.
+/// Puts a run that has failed or was stopped back into the queue, to go on from its newest checkpoint.
 #[utoipa::path(post, path = "/api/v1/runs/{id}/resume", tag = "runs",
     params(("id" = String, Path, description = "The run.")),
     responses(
         (status = ACCEPTED, description = "The run waits for its turn.", body = RunAnswer),
         (status = NOT_FOUND, description = "No such run.", content_type = "application/problem+json", body = Problem),
-        (status = CONFLICT, description = "The run has not ended.", content_type = "application/problem+json", body = Problem),
+        (status = CONFLICT, description = "The run has not ended, is finished, or has no checkpoint to go on from.", content_type = "application/problem+json", body = Problem),
     ))]
 pub async fn resume_run(
     State(state): State<AppState>,

@@ -104,6 +104,10 @@ async fn failed_run_says_why() {
         (Some("out_of_memory"), Some(13))
     );
     assert_eq!(run["exit"]["message"], "no memory was left");
+    board
+        .post(&format!("/api/v1/runs/{id}/resume"), "", "")
+        .await
+        .problem(409, "no_checkpoint");
 }
 
 #[tokio::test]
@@ -133,6 +137,7 @@ async fn stopped_run_saves_and_can_be_resumed() {
         board.get(&format!("/api/v1/runs/{id}")).await.json()["run"]["attempt"],
         2
     );
+    board.post(&resume, "", "").await.problem(409, "finished");
 }
 
 #[tokio::test]

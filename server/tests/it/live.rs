@@ -345,6 +345,19 @@ async fn silence_is_broken_by_comments_with_a_ping() {
 }
 
 #[tokio::test]
+async fn client_of_another_database_gets_what_this_one_has() {
+    let board = TestBoard::open().await;
+    let run = board.make_run("run").await;
+    board.log_steps(run, 1, 2, flat).await;
+    let path = format!("/api/v1/runs/{run}/events");
+    let mut of_run = Reader::open(&board, &path, Some("999999")).await;
+    assert_eq!(steps(&of_run.take(2).await), [1, 2]);
+    let mut of_board = Reader::open(&board, "/api/v1/events", Some("999999")).await;
+    board.log_steps(run, 3, 3, flat).await;
+    assert_eq!(steps(&of_board.take(1).await), [3]);
+}
+
+#[tokio::test]
 async fn strange_event_ids_are_refused() {
     let board = TestBoard::open().await;
     let run = board.make_run("run").await;

@@ -123,7 +123,7 @@ impl StoreError {
                 "start the newer board, or give this one another folder by `--data-dir`"
             }
             Self::Corrupt { .. } | Self::Chunk(_) => {
-                "move the database away and start again: runs are kept in their folders; or restore a backup"
+                "restore a backup; or move the database away and start again: the list of runs will be empty, while their folders stay"
             }
             Self::DiskFull => {
                 "free some space on the disk of the data folder; nothing that was stored is lost"

@@ -111,7 +111,7 @@ fn without_record(dir: &RunDir, gone: Gone) -> (RunState, RunExit) {
         (None, None) => "killed by SIGKILL or the machine restarted".to_owned(),
     };
     let has_checkpoint = dir
-        .latest_checkpoint()
+        .latest_resumable_checkpoint()
         .is_ok_and(|checkpoint| checkpoint.is_some());
     let again = if has_checkpoint {
         "resume it from its last checkpoint"

@@ -49,6 +49,12 @@ pub enum SupervisorError {
     /// The run has not ended, so that it cannot be resumed.
     #[error("run `{0}` has not ended")]
     NotEnded(RunId),
+    /// The run has done all its steps, so that there is nothing to resume.
+    #[error("run `{0}` is finished")]
+    Finished(RunId),
+    /// The run has no checkpoint to go on from.
+    #[error("run `{0}` has no checkpoint that it can go on from")]
+    NoCheckpoint(RunId),
     /// The supervisor was shut down.
     #[error("the board is shutting down")]
     ShuttingDown,
@@ -81,6 +87,10 @@ impl SupervisorError {
             Self::RunDir { .. } => "check the permissions of the data folder",
             Self::DiskFull { .. } => "free some space on the disk of the data folder",
             Self::NotEnded(_) => "stop the run first",
+            Self::Finished(_) => "start a new run for more steps",
+            Self::NoCheckpoint(_) => {
+                "start a new run: only a complete checkpoint saved without `save_only_model` can be resumed"
+            }
             Self::Store(error) => return error.hint(),
             Self::NotRunning(_) | Self::ShuttingDown => return None,
         };

@@ -23,6 +23,9 @@ const ORDERS_LENGTH: usize = 8;
 /// Pause before the queue is looked at again after the store failed.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
+/// Pause after which the queue is looked at even if nobody told that it changed.
+const LOOK_PAUSE: Duration = Duration::from_secs(5);
+
 /// What the handle and every task share.
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -71,20 +74,31 @@ impl Queue {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Forgets a watch that has ended, unless the run was resumed meanwhile and has another by now.
+    fn forget(&self, id: RunId, sender: &mpsc::Sender<Order>) {
+        let mut watched = self.watched();
+        if watched
+            .get(&id)
+            .is_some_and(|known| known.same_channel(sender))
+        {
+            watched.remove(&id);
+        }
+    }
+
     async fn work_through(self: Arc<Self>) {
         while !self.cancel.is_cancelled() {
             let wait = match self.start_next().await {
                 Ok(true) => continue,
-                Ok(false) => None,
+                Ok(false) => LOOK_PAUSE,
                 Err(error) => {
                     tracing::error!(%error, "the queue cannot be worked through; trying again");
-                    Some(RETRY_PAUSE)
+                    RETRY_PAUSE
                 }
             };
             tokio::select! {
                 () = self.cancel.cancelled() => {}
                 () = self.changed.notified() => {}
-                () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
+                () = tokio::time::sleep(wait) => {}
             }
         }
     }
@@ -102,11 +116,11 @@ impl Queue {
         };
         // Registered before its state changes, so that an order given from then on is not lost.
         let (sender, orders) = mpsc::channel(ORDERS_LENGTH);
-        self.watched().insert(id, sender);
+        self.watched().insert(id, sender.clone());
         match self.launch(&run).await {
             Ok(Some(launched)) => {
                 let Launched { child, key } = launched;
-                self.watch(id, Some(key), Some(child), orders);
+                self.watch(id, Some(key), Some(child), (sender, orders));
             }
             Ok(None) => drop(self.watched().remove(&id)),
             Err(error) => {
@@ -204,8 +218,8 @@ impl Queue {
                 tracing::error!(run.id = %run.id, "a new channel has no room");
             }
         }
-        self.watched().insert(run.id, sender);
-        self.watch(run.id, key, None, orders);
+        self.watched().insert(run.id, sender.clone());
+        self.watch(run.id, key, None, (sender, orders));
     }
 
     fn watch(
@@ -213,7 +227,7 @@ impl Queue {
         run: RunId,
         key: Option<ProcessKey>,
         child: Option<Child>,
-        orders: mpsc::Receiver<Order>,
+        (sender, orders): (mpsc::Sender<Order>, mpsc::Receiver<Order>),
     ) {
         let watch = Watch {
             store: self.store.clone(),
@@ -230,7 +244,7 @@ impl Queue {
             if let Err(error) = watch.follow().await {
                 tracing::error!(run.id = %run, %error, "the run is no longer followed");
             }
-            queue.watched().remove(&run);
+            queue.forget(run, &sender);
             queue.changed.notify_one();
         });
     }

@@ -7,6 +7,7 @@ use board_store::{NewRun, Run, RunExit, RunTexts, StateChange, Store, StoreError
 use run_protocol::events::now_ms;
 use run_protocol::{RunDir, RunId, RunState};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Instrument as _;
 
 use crate::error::SupervisorError;
 use crate::launch;
@@ -52,7 +53,15 @@ impl Supervisor {
     }
 
     /// Makes a run and its directory, and puts it into the queue.
+    ///
+    /// Done to its end even if the caller stops waiting, as every change that this handle makes.
     pub async fn create_run(&self, submission: Submission) -> Result<Run, SupervisorError> {
+        let this = self.clone();
+        self.to_its_end(async move { this.make_run(submission).await })
+            .await
+    }
+
+    async fn make_run(&self, submission: Submission) -> Result<Run, SupervisorError> {
         let id = RunId::new();
         let dir = self.run_dir(id);
         let config = &submission.config;
@@ -106,27 +115,58 @@ impl Supervisor {
 
     /// Asks a run to save and end; one that waits ends at once. Asking again changes nothing.
     pub async fn stop_run(&self, id: RunId) -> Result<Run, SupervisorError> {
-        self.end_run(id, Order::Stop(self.queue.settings.grace))
+        let order = Order::Stop(self.queue.settings.grace);
+        let this = self.clone();
+        self.to_its_end(async move { this.end_run(id, order).await })
             .await
     }
 
     /// Kills the processes of a run; one that waits ends at once.
     pub async fn kill_run(&self, id: RunId) -> Result<Run, SupervisorError> {
-        self.end_run(id, Order::Kill).await
+        let this = self.clone();
+        self.to_its_end(async move { this.end_run(id, Order::Kill).await })
+            .await
     }
 
-    /// Puts a run that has ended back into the queue, to go on from a checkpoint: the newest, unless one is given.
+    /// Puts a run that has failed or was stopped back into the queue, to go on from a checkpoint: the newest, unless one
+    /// is given.
     pub async fn resume_run(
         &self,
         id: RunId,
         checkpoint: Option<PathBuf>,
     ) -> Result<Run, SupervisorError> {
-        const ENDED: &[RunState] = &[RunState::Finished, RunState::Failed, RunState::Stopped];
+        let this = self.clone();
+        self.to_its_end(async move { this.queue_again(id, checkpoint).await })
+            .await
+    }
+
+    async fn queue_again(
+        &self,
+        id: RunId,
+        checkpoint: Option<PathBuf>,
+    ) -> Result<Run, SupervisorError> {
+        const UNDONE: &[RunState] = &[RunState::Failed, RunState::Stopped];
+        let run = self.queue.store.find_run(id).await?;
+        match run.ok_or(StoreError::RunNotFound(id))?.state {
+            RunState::Finished => return Err(SupervisorError::Finished(id)),
+            state if !state.is_final() => return Err(SupervisorError::NotEnded(id)),
+            _ => {}
+        }
+        let (dir, given) = (self.run_dir(id), checkpoint.clone());
+        let is_resumable = blocking(move || {
+            Ok(match given {
+                Some(path) => RunDir::is_checkpoint_resumable(&path),
+                None => matches!(dir.latest_resumable_checkpoint(), Ok(Some(_))),
+            })
+        });
+        if !is_resumable.await? {
+            return Err(SupervisorError::NoCheckpoint(id));
+        }
         let checkpoint = checkpoint.map(|path| path.to_string_lossy().into_owned());
         let resume_from = Some(checkpoint.unwrap_or_else(|| NEWEST_CHECKPOINT.to_owned()));
         let change = StateChange {
             resume_from,
-            ..StateChange::new(ENDED, RunState::Queued, now_ms())
+            ..StateChange::new(UNDONE, RunState::Queued, now_ms())
         };
         match self.queue.store.change_state(id, change).await {
             Ok(run) => {
@@ -159,6 +199,20 @@ impl Supervisor {
         self.queue.tasks.wait().await;
     }
 
+    /// Does work in a task of its own. A request that its client gives up is dropped where it waits, which must not
+    /// leave the work half done.
+    async fn to_its_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, SupervisorError>> + Send + 'static,
+    ) -> Result<T, SupervisorError> {
+        let work = work.instrument(tracing::Span::current());
+        self.queue
+            .tasks
+            .spawn(work)
+            .await
+            .map_err(|_| SupervisorError::ShuttingDown)?
+    }
+
     async fn end_run(&self, id: RunId, order: Order) -> Result<Run, SupervisorError> {
         loop {
             let run = self
@@ -180,8 +234,8 @@ impl Supervisor {
                     const FROM: &[RunState] = &[RunState::Starting, RunState::Running];
                     Some(StateChange::new(FROM, RunState::Stopping, now_ms()))
                 }
-                RunState::Stopping if order == Order::Kill => None,
-                RunState::Stopping => return Ok(run),
+                // The order goes out again: the one before may have been lost.
+                RunState::Stopping => None,
                 RunState::Finished | RunState::Failed | RunState::Stopped => {
                     return Err(SupervisorError::NotRunning(id));
                 }

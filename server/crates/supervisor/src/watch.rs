@@ -68,9 +68,13 @@ struct Progress {
 impl Watch {
     /// Follows the run to its end and stores how it ended; returns early, without that, when cancelled.
     pub(crate) async fn follow(mut self) -> Result<(), StoreError> {
-        let offset = self.store.read_offset(self.run, EVENT_FILE).await?;
-        let mut reader = EventReader::new(self.dir.events(), offset);
         let mut progress = Progress::default();
+        let (store, run) = (self.store.clone(), self.run);
+        let read_offset = || store.read_offset(run, EVENT_FILE);
+        let Some(offset) = self.persist(&mut progress, read_offset).await? else {
+            return Ok(());
+        };
+        let mut reader = EventReader::new(self.dir.events(), offset);
         let mut pause = SHORT_PAUSE;
         loop {
             // Asked before reading: what a launcher has written before its end is read after it.
@@ -159,8 +163,13 @@ impl Watch {
             return;
         };
         match order {
+            // Its launcher is gone in a moment.
+            Order::Stop(_) if progress.kill.is_some() => {}
             Order::Stop(time_left) => {
-                process::signal(key, Signal::SIGTERM);
+                // Told once: a launcher may take a second signal for impatience.
+                if progress.kill_at.is_none() {
+                    process::signal(key, Signal::SIGTERM);
+                }
                 let kill_at = Instant::now() + time_left;
                 progress.kill_at = Some(
                     progress
@@ -198,8 +207,10 @@ impl Watch {
             mark: Some(mark),
         };
         let store = self.store.clone();
-        self.persist(progress, || store.ingest(ingest.clone()))
-            .await
+        let stored = self
+            .persist(progress, || store.ingest(ingest.clone()))
+            .await?;
+        Ok(stored.is_some())
     }
 
     async fn end(&mut self, mut progress: Progress) -> Result<(), StoreError> {
@@ -209,7 +220,9 @@ impl Watch {
                 tracing::warn!(run.id = %self.run, num_killed, "processes that outlived their launcher were killed");
             }
         }
-        let Some(run) = self.store.find_run(self.run).await? else {
+        let (store, id) = (self.store.clone(), self.run);
+        let found = self.persist(&mut progress, || store.find_run(id)).await?;
+        let Some(run) = found.flatten() else {
             return Ok(());
         };
         let was_stopping = run.state == RunState::Stopping;
@@ -226,32 +239,31 @@ impl Watch {
             exit,
             ..StateChange::new(ACTIVE, state, now_ms())
         };
-        let (store, id) = (self.store.clone(), self.run);
         self.persist(&mut progress, || store.change_state(id, change.clone()))
             .await?;
         Ok(())
     }
 
-    /// Tries a write until it is done: a full disk or a locked database passes, and nothing may be
-    /// lost meanwhile. Orders are obeyed all the same. Returns `false` when cancelled or when the
+    /// Asks the store until it answers: a full disk or a locked database passes, and nothing may be
+    /// lost meanwhile. Orders are obeyed all the same. Returns `None` when cancelled or when the
     /// run was deleted.
     async fn persist<T, F>(
         &mut self,
         progress: &mut Progress,
-        write: impl Fn() -> F,
-    ) -> Result<bool, StoreError>
+        ask: impl Fn() -> F,
+    ) -> Result<Option<T>, StoreError>
     where
         F: Future<Output = Result<T, StoreError>>,
     {
         let mut is_told = false;
         loop {
-            match write().await {
-                Ok(_) => return Ok(true),
-                Err(StoreError::RunNotFound(_)) => return Ok(false),
+            match ask().await {
+                Ok(answer) => return Ok(Some(answer)),
+                Err(StoreError::RunNotFound(_)) => return Ok(None),
                 Err(error @ (StoreError::Closed | StoreError::State { .. })) => return Err(error),
                 Err(error) => {
                     if !is_told {
-                        tracing::error!(run.id = %self.run, %error, "the store takes nothing; trying again");
+                        tracing::error!(run.id = %self.run, %error, "the store fails; trying again");
                         is_told = true;
                     }
                 }
@@ -260,7 +272,7 @@ impl Watch {
             while Instant::now() < next_try {
                 let pause = next_try.saturating_duration_since(Instant::now());
                 if self.wait(pause, progress).await.is_none() {
-                    return Ok(false);
+                    return Ok(None);
                 }
             }
         }

@@ -8,6 +8,9 @@ use crate::convert::{count as to_count, real, small, texts, word};
 use crate::error::StoreError;
 use crate::sparkline::Sparkline;
 
+/// Runs read at a time where a text is looked for outside of SQL.
+const SEARCH_PAGE: usize = 200;
+
 /// A row as SQL gives it.
 pub(super) struct RunRow {
     id: String,
@@ -160,8 +163,57 @@ pub(crate) async fn list(
         .map(str::trim)
         .filter(|text| !text.is_empty())
         .map(str::to_lowercase);
+    let mut runs = match text.as_deref() {
+        Some(text) if !text.is_ascii() => {
+            search(connection, states.as_deref(), text, after, limit).await?
+        }
+        text => {
+            let one_more = limit.saturating_add(1);
+            page(connection, states.as_deref(), text, after, one_more).await?
+        }
+    };
+    let next = if runs.len() > limit {
+        runs.truncate(limit);
+        runs.last().map(|run| run.id)
+    } else {
+        None
+    };
+    Ok(RunPage { runs, next })
+}
+
+/// Returns the runs that have a text, one more than `limit`. SQLite folds the case of ASCII letters alone, so that any
+/// other text is looked for here.
+async fn search(
+    connection: &mut SqliteConnection,
+    states: Option<&str>,
+    text: &str,
+    mut after: Option<RunId>,
+    limit: usize,
+) -> Result<Vec<Run>, StoreError> {
+    let has = |field: &str| field.to_lowercase().contains(text);
+    let mut found = Vec::new();
+    loop {
+        let runs = page(connection, states, None, after, SEARCH_PAGE).await?;
+        let is_last = runs.len() < SEARCH_PAGE;
+        after = runs.last().map(|run| run.id);
+        found.extend(runs.into_iter().filter(|run| {
+            has(&run.name) || has(&run.model) || run.tags.iter().any(|tag| has(tag))
+        }));
+        if is_last || found.len() > limit {
+            return Ok(found);
+        }
+    }
+}
+
+async fn page(
+    connection: &mut SqliteConnection,
+    states: Option<&str>,
+    text: Option<&str>,
+    after: Option<RunId>,
+    limit: usize,
+) -> Result<Vec<Run>, StoreError> {
     let after = after.map(|id| id.to_string());
-    let one_more = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = select_runs!(
         "WHERE (?1 IS NULL OR r.state IN (SELECT value FROM json_each(?1)))
          AND (?2 IS NULL OR instr(lower(r.name), ?2) > 0 OR instr(lower(r.model), ?2) > 0
@@ -171,19 +223,10 @@ pub(crate) async fn list(
         states,
         text,
         after,
-        one_more
+        limit
     );
-    let mut runs = Vec::new();
-    for row in rows.fetch_all(connection).await? {
-        runs.push(Run::try_from(row)?);
-    }
-    let next = if runs.len() > limit {
-        runs.truncate(limit);
-        runs.last().map(|run| run.id)
-    } else {
-        None
-    };
-    Ok(RunPage { runs, next })
+    let rows = rows.fetch_all(connection).await?;
+    rows.into_iter().map(Run::try_from).collect()
 }
 
 /// Returns the queue, first in first out.

@@ -56,7 +56,7 @@ async fn filter_looks_at_state_name_model_and_tags(pool: SqlitePool) {
     let two = create(&store, "beta").await;
     begin(&store, two.id).await;
     let edit = RunEdit {
-        tags: Some(vec!["Good".to_owned()]),
+        tags: Some(vec!["Good".to_owned(), "Проба".to_owned()]),
         ..RunEdit::default()
     };
     store.edit_run(one.id, edit).await.unwrap();
@@ -73,6 +73,10 @@ async fn filter_looks_at_state_name_model_and_tags(pool: SqlitePool) {
     };
     assert_eq!(list(&[], "ALPHA").await, ["Alpha"]);
     assert_eq!(list(&[], "good").await, ["Alpha"]);
+    for text in ["Проба", "проба", "ПРОБ"] {
+        assert_eq!(list(&[], text).await, ["Alpha"], "{text}");
+    }
+    assert!(list(&[], "проверка").await.is_empty());
     assert_eq!(list(&[], "tiny-llama").await, ["beta", "Alpha"]);
     assert_eq!(
         list(&[RunState::Starting, RunState::Failed], " ").await,

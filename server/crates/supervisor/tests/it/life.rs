@@ -1,9 +1,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use run_protocol::{LauncherRecord, RunState};
+use board_supervisor::SupervisorError;
+use run_protocol::{LauncherRecord, RunDir, RunState};
 
-use crate::support::{Board, create, steps, submission, wait_for_state, wait_for_step};
+use crate::support::{Board, create, steps, submission, wait_for_state, wait_for_step, wait_until};
 
 #[tokio::test]
 async fn run_goes_from_the_queue_to_its_end() {
@@ -117,6 +118,24 @@ async fn queue_is_worked_through_in_order() {
 }
 
 #[tokio::test]
+async fn run_is_made_even_if_nobody_waits_for_it() {
+    let board = Board::new("started; leave 0 finished");
+    let (store, supervisor) = board.start().await;
+    let mut making = Box::pin(supervisor.create_run(submission("a run")));
+    let waker = std::task::Waker::noop();
+    let polled = making
+        .as_mut()
+        .poll(&mut std::task::Context::from_waker(waker));
+    assert!(polled.is_pending());
+    drop(making);
+    let finished = async || {
+        let counts = store.count_runs().await.unwrap();
+        counts.finished == 1
+    };
+    wait_until("the run is finished", finished).await;
+}
+
+#[tokio::test]
 async fn places_bound_how_many_run_at_once() {
     let board = Board::new(
         "started; metric 1; while [ ! -e \"$dir/go\" ]; do sleep 0.02; done; leave 0 finished",
@@ -174,6 +193,17 @@ async fn resumed_run_continues_the_series() {
     let id = create(&supervisor).await;
     let run = wait_for_state(&store, id, RunState::Failed).await;
     assert_eq!(run.exit.unwrap().class.as_deref(), Some("out_of_memory"));
+    let refused = supervisor.resume_run(id, None).await.unwrap_err();
+    assert!(matches!(refused, SupervisorError::NoCheckpoint(_)));
+    let checkpoint = supervisor.run_dir(id).checkpoint(3);
+    fs::create_dir(&checkpoint).unwrap();
+    fs::write(RunDir::checkpoint_mark(&checkpoint), "").unwrap();
+    let refused = supervisor.resume_run(id, None).await.unwrap_err();
+    assert!(
+        matches!(refused, SupervisorError::NoCheckpoint(_)),
+        "of the model alone"
+    );
+    fs::write(checkpoint.join("optimizer.safetensors"), "").unwrap();
     let run = supervisor.resume_run(id, None).await.unwrap();
     assert_eq!(run.state, RunState::Queued);
     let run = wait_for_state(&store, id, RunState::Finished).await;
@@ -181,6 +211,8 @@ async fn resumed_run_continues_the_series() {
     assert_eq!(steps(&store, id).await, [1, 2, 3, 4]);
     let arguments = fs::read_to_string(supervisor.run_dir(id).root().join("arguments")).unwrap();
     assert!(arguments.trim().ends_with("--resume auto"), "{arguments}");
+    let refused = supervisor.resume_run(id, None).await.unwrap_err();
+    assert!(matches!(refused, SupervisorError::Finished(_)));
     supervisor.delete_run(id).await.unwrap();
     assert!(!supervisor.run_dir(id).root().exists());
     assert_eq!(store.find_run(id).await.unwrap(), None);

@@ -272,6 +272,7 @@ struct Disk {
 impl Disk {
     fn read(dir: &RunDir, is_failed: bool) -> Self {
         let checkpoints = dir.checkpoints().unwrap_or_default();
+        let resumable = dir.latest_resumable_checkpoint().ok().flatten();
         let exit = ExitRecord::read(&dir.exit()).ok().flatten();
         let rank = exit
             .as_ref()
@@ -289,7 +290,7 @@ impl Disk {
             exit,
             tail: tail.filter(|_| is_failed),
             last_line,
-            checkpoint: checkpoints.last().map(|checkpoint| checkpoint.0),
+            checkpoint: resumable.map(|checkpoint| checkpoint.0),
             num_checkpoints: checkpoints.len(),
         }
     }

@@ -5,6 +5,7 @@
 
 pub mod faults;
 pub mod field;
+pub mod kept;
 pub mod layout;
 pub mod picker;
 pub mod preflight;

@@ -3,6 +3,7 @@ import { connect } from "./stream.js";
 import { bindKeys } from "./keys.js";
 import { bindForm } from "./form.js";
 import { bindDraft } from "./draft.js";
+import { bindFailures } from "./failure.js";
 import { bindFind } from "./find.js";
 import { bindAges } from "./ages.js";
 
@@ -10,6 +11,7 @@ document.documentElement.classList.add("has-script");
 connect();
 bindKeys();
 bindForm();
+bindFailures();
 bindFind();
 bindAges();
 
@@ -31,6 +33,16 @@ document.body.addEventListener("htmx:afterSwap", () => {
     said = live.dataset.state;
     document.getElementById("say").textContent = live.dataset.say;
   }
+});
+
+// What a reader unfolded stays unfolded in the block that comes in its place.
+const unfolded = new Set();
+document.body.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  unfolded.clear();
+  for (const part of detail.target?.querySelectorAll("details[id][open]") ?? []) unfolded.add(part.id);
+});
+document.body.addEventListener("htmx:afterSwap", () => {
+  for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
 });
 
 // Dialogs open over the page; without script the same button leads to a page that asks.

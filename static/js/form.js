@@ -101,7 +101,7 @@ export function bindForm() {
   document.addEventListener("input", ({ target }) => {
     if (!target.name) return;
     touched.add(target.name);
-    const isText = target.matches("input[type=text]");
+    const isText = target.matches("input[type=text], textarea");
     if (isText) target.closest(".field")?.classList.toggle("changed", target.value !== "" && target.value !== target.placeholder);
   });
   addEventListener("hashchange", openTarget);

@@ -5,6 +5,7 @@ use run_protocol::keys;
 use run_protocol::{ConfigError, ConfigErrors};
 
 use super::values::FormValues;
+use crate::error::FieldProblem;
 use crate::i18n::Tr;
 
 /// One fault.
@@ -64,6 +65,20 @@ impl Faults {
                 fault.reason = t.f3("error.at_place", line, column, fault.reason);
             }
             fault
+        });
+        Self(faults.collect())
+    }
+
+    /// Words what the service refused once the form had passed; the name of a run is the key `run_name` here.
+    pub fn of_fields(t: Tr, fields: Vec<FieldProblem>) -> Self {
+        let faults = fields.into_iter().map(|problem| Fault {
+            field: match problem.field.as_str() {
+                "name" => "run_name".to_owned(),
+                _ => problem.field,
+            },
+            reason: t.said(problem.reason),
+            hint: problem.hint.map(|hint| t.said(hint)),
+            code: "refused",
         });
         Self(faults.collect())
     }

@@ -38,6 +38,8 @@ pub enum Control {
     Check(bool),
     /// A line of text; whether it is a number.
     Text(bool),
+    /// Several lines of text.
+    Area,
     /// One word out of many.
     Select(Vec<OptionView>),
     /// One word out of few, all in view.
@@ -203,7 +205,8 @@ pub fn label(t: Tr, name: &str) -> String {
         .map_or_else(|| name.replace('_', " "), str::to_owned)
 }
 
-fn help(t: Tr, name: &str, key: Option<&Key>) -> String {
+/// Returns the help of a key in the reader's language.
+pub(super) fn help(t: Tr, name: &str, key: Option<&Key>) -> String {
     let own = t.find(format!("help.{name}")).map(str::to_owned);
     own.or_else(|| key.map(|key| key.help.to_owned()))
         .unwrap_or_default()
@@ -265,6 +268,7 @@ fn control(t: Tr, key: &Key, value: &str) -> Control {
             }));
             Control::Select(options)
         }
+        _ if key.name == "default_system" => Control::Area,
         _ => Control::Text(false),
     }
 }

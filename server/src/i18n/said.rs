@@ -105,6 +105,36 @@ mod tests {
     }
 
     #[test]
+    fn what_ended_a_run_is_said_in_every_language() {
+        let sentences = [
+            "stopped before it began",
+            "it was killed as asked",
+            "it did not stop within 30 s and was killed",
+            "it ended while it was stopping, before it was done",
+            "the launcher was killed by SIGKILL",
+            "the trainer ended with code 127: libtorch.so: cannot open",
+            "the trainer ended with code 1 without a word",
+            "killed by SIGKILL or the machine restarted",
+            "rank 1 failed: rank lost, ended by SIGSEGV",
+            "there is no trainer at `/opt/trainer`",
+            "the trainer `/opt/trainer` is not an executable file",
+            "the trainer `/opt/trainer` did not start: no such file",
+            "cannot write `/data/config.yaml`: permission denied",
+            "the disk is full: `/data/config.yaml` was not written",
+            "logs/launcher.log in the run directory has more",
+            "takes 1 to 200 characters, got 201",
+        ];
+        for lang in [Lang::Zh, Lang::Ru] {
+            for sentence in sentences {
+                let said = Tr::new(lang).find_said(sentence);
+                assert!(said.is_some_and(|said| said != sentence), "{sentence}");
+            }
+        }
+        let said = Tr::new(Lang::Zh).said(sentences[2]);
+        assert_eq!(said, "30 秒内没有停止，已被强制终止");
+    }
+
+    #[test]
     fn values_are_never_taken_for_placeholders() {
         let said = Tr::new(Lang::Zh).said("File {1}{0} not found.");
         assert_eq!(said, "找不到文件 {1}{0}。");

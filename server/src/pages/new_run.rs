@@ -15,6 +15,7 @@ use crate::demo::DEMO_NAME;
 use crate::draft::Draft;
 use crate::error::Error;
 use crate::form::field::label;
+use crate::form::kept::{KeptView, kept};
 use crate::form::layout::{BasicFields, GroupView, basic, groups};
 use crate::form::picker::{DatasetPicker, ModelPicker, suggest_template};
 use crate::form::preflight::Preflight;
@@ -82,6 +83,7 @@ struct NewRunPage {
     datasets: DatasetPicker,
     fields: BasicFields,
     groups: Vec<GroupView>,
+    kept: Vec<KeptView>,
     preflight: Preflight,
     yaml: String,
     hidden: Vec<(String, String)>,
@@ -284,7 +286,10 @@ pub async fn create_run(
             .1;
     }
     if parts.faults.is_empty() {
-        return start(&state, parts.values, &parts.once, is_htmx).await;
+        match start(&state, parts.values.clone(), &parts.once, is_htmx).await {
+            Err(Error::Invalid(fields)) => parts.faults = Faults::of_fields(chrome.t, fields),
+            answer => return answer,
+        }
     }
     let page = build(chrome, &state, parts).await?;
     Ok(refused(if is_htmx {
@@ -393,6 +398,7 @@ async fn build(chrome: Chrome, state: &AppState, mut parts: Parts) -> Result<New
         datasets: DatasetPicker::new(t, &offers.datasets, &values, &faults),
         fields: basic(t, &values, &faults),
         groups: groups(t, &values, &faults),
+        kept: kept(t, &values, &faults),
         command: if tab == NewTab::Command {
             command(state, &yaml)
         } else {

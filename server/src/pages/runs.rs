@@ -106,7 +106,8 @@ impl RunRow {
             reason: run
                 .exit
                 .and_then(|exit| exit.message)
-                .filter(|_| run.state == RunState::Failed),
+                .filter(|_| run.state == RunState::Failed)
+                .map(|message| t.said(message)),
             id: run.id,
             name: run.name,
             state: run.state,

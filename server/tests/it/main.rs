@@ -14,6 +14,7 @@ mod api_runs;
 mod budgets;
 mod live;
 mod pages;
+mod pages_form;
 mod pages_run;
 mod security;
 mod serve;

@@ -315,12 +315,26 @@ fn about_state(t: Tr, run: &Run, checkpoint: Option<u64>) -> Option<String> {
     match run.state {
         RunState::Queued => Some(t.s("run.waits")),
         RunState::Stopping => Some(t.s("run.stopping_about")),
-        RunState::Stopped => Some(match checkpoint {
-            Some(step) => t.f2("run.stopped_at", t.count(run.steps_done), t.count(step)),
-            None => t.f1("run.stopped_bare", t.count(run.steps_done)),
-        }),
+        RunState::Stopped => {
+            let place = match checkpoint {
+                Some(step) => t.f2("run.stopped_at", t.count(run.steps_done), t.count(step)),
+                None => t.f1("run.stopped_bare", t.count(run.steps_done)),
+            };
+            Some(match kill_reason(run) {
+                Some(reason) => format!("{place} · {}", t.said(reason)),
+                None => place,
+            })
+        }
         _ => None,
     }
+}
+
+/// Returns why a stop ended by force; one on request needs no words.
+fn kill_reason(run: &Run) -> Option<&str> {
+    let exit = run.exit.as_ref()?;
+    let message = exit.message.as_deref()?;
+    let is_kill = exit.class.as_deref() == Some("killed") || message.starts_with("killed");
+    is_kill.then_some(message)
 }
 
 fn chips(t: Tr, run: &Run) -> Vec<ChipView> {

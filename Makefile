@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .PHONY: help setup setup-tests build serve test check format-check fmt lint doc queries tree unit doctest browser bench deny clean
 
 CARGO ?= cargo
-# One profile for clippy, tests and build: torch-sys alone takes minutes to compile for each.
+# One profile for clippy, tests and build, and one choice of features (--workspace): each other one compiles all anew.
 RELEASE := --release --locked
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
@@ -43,7 +43,7 @@ queries:
 
 lint: setup ## run clippy, warnings are errors
 	$(CARGO) clippy $(RELEASE) --workspace --all-targets -- -D warnings
-	$(CARGO) clippy $(RELEASE) -p board --test browser --test browser-smollm2 -- -D warnings
+	$(CARGO) clippy $(RELEASE) --workspace --test browser --test browser-smollm2 -- -D warnings
 
 doc: setup
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(RELEASE) --workspace --no-deps --quiet
@@ -56,7 +56,7 @@ doctest: setup
 	$(CARGO) test $(RELEASE) --workspace --doc
 
 browser: build setup-tests ## run the tests in a real browser; screenshots go to target/screenshots
-	$(CARGO) test $(RELEASE) -p board --test browser -- --test-threads=1
+	$(CARGO) test $(RELEASE) --workspace --test browser -- --test-threads=1
 
 bench: build ## print the figures of this machine (MODEL=DIR of SmolLM2-135M-Instruct, DATA=DIR of its rows)
 	scripts/bench $(MODEL) $(DATA)
